@@ -50,16 +50,13 @@ class Content(ABC):
     `consistent`: tables agree on what they share. `bounded`: a model answers tables that were not measured, with
     bounds on their errors. `noisy_tables` are tables measured cell by cell, `rounds` the choices made on the way,
     `fitted` a model kept with the answers, `sums` the sums of values measured beside the counts. `charged_at_once`:
-    one charge paid for everything, so that no answer but those of the strategy was ever paid for. `errors`: what
-    errors are based on, where that is not the usual: `NOISE` if the estimates have others beside those of the noise,
-    `NONE` if none is known.
+    one charge paid for everything, so that no answer but those of the strategy was ever paid for.
     """
 
     kind: ClassVar[str]
     stored_type: ClassVar[Any]  # with the kind as its tag, an `of`, and a `build` that gives arguments of the class
     bounded: ClassVar[bool] = False
     charged_at_once: ClassVar[bool] = False
-    errors: ClassVar[ErrorKind | None] = None
 
     noisy_tables: tuple[Measurement, ...] = ()
     rounds: tuple[Round, ...] = ()
@@ -74,6 +71,11 @@ class Content(ABC):
     def notes(self) -> tuple[str, ...]:
         """Caveats for every answer."""
         return ()
+
+    @property
+    def errors(self) -> ErrorKind | None:
+        """`NOISE` if estimates have other errors than those of the noise, `NONE` if no error is known; else None."""
+        return None
 
     @property
     @abstractmethod

@@ -31,12 +31,22 @@ from hush.schema import Schema
 if TYPE_CHECKING:
     from hush.release.release import Release
 
-FLAT = (
-    "the error is that of the noise; rows within a bucket are taken as evenly spread, and what that adds is not in it"
+EVEN = (
+    "rows are taken as evenly spread within each bucket of levels. Standard errors and intervals cover the noise only, "
+    "not the error of this assumption, which matters most for single levels and short ranges."
+)
+MEASURED = (
+    "A private measurement puts that error at {value:,.3g} ± {error:,.2g} for {what} (root mean square over all of "
+    "them); for other questions it was not measured."
+)
+UNMEASURED = "How large that error is was not measured."
+POSITIVE = (
+    "counts were moved to the nearest ones without negative counts, which lowers errors on average; the errors shown "
+    "are those before that step."
 )
 PULLED = (
-    "the error is that of unbiased counts; the counts here are drawn towards empty and even blocks where the noisy "
-    "counts allow it, which on most maps makes them better and can make a count worse."
+    "counts were pulled towards empty and even blocks of the map where the noisy counts allow it, which makes most "
+    "counts better and can make some worse; the errors shown are those before that step."
 )
 UNFIT = "the file's histogram does not fit its schema; get the release again"
 NOTHING = (
@@ -181,7 +191,6 @@ class HistogramContent(Content):
 
     kind: ClassVar[str] = "histogram"
     stored_type: ClassVar[Any] = HistogramFile
-    errors: ClassVar[ErrorKind | None] = ErrorKind.NOISE
 
     def __init__(
         self,
@@ -228,16 +237,32 @@ class HistogramContent(Content):
         return None
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        pulled = (PULLED,) if self.queries != "cells" and any(map(self.level, self.measured)) else ()
-        if all(grid.whole for grid in self.grids):
-            return pulled
+    def bias_words(self) -> str:
+        """How large the bias of evenly spread buckets is, and for which questions that is known."""
         if self.bias is None:
-            return (f"{FLAT}.", *pulled)
+            return UNMEASURED
         value, error = self.bias
-        what = {"cells": "a cell", "prefix": "a prefix sum", "ranges": "a range"}[self.queries]
-        measured = f"{FLAT}: {value:,.3g} ± {error:,.2g} for {what}, root mean square, by a private measurement."
-        return (measured, *pulled)
+        what = {"cells": "a single level", "prefix": "a prefix sum", "ranges": "a range"}[self.queries]
+        return MEASURED.format(value=value, error=error, what=what)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether every level was counted by itself."""
+        return all(grid.whole for grid in self.grids)
+
+    @property
+    def errors(self) -> ErrorKind | None:
+        """Only single levels that were asked for and counted one by one have the errors of their noise and no other."""
+        return None if self._whole and self.queries == "cells" else ErrorKind.NOISE
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        notes = []
+        if not self._whole:
+            notes.append(f"{EVEN} {self.bias_words}")
+        if self.queries != "cells" and self.measured:
+            notes.append(PULLED if any(map(self.level, self.measured)) else POSITIVE)
+        return tuple(notes)
 
     @property
     def tables(self) -> int:

@@ -322,7 +322,8 @@ class Release:
         self.content.require_tables()
         unbiased = self.term(which, level=level, unbiased=True)
         values = None if method == "clip" else block_answers(*self.content.nonnegative_cells(self, method), term)
-        return nonnegative_answers(unbiased, term, values)
+        answers = nonnegative_answers(unbiased, term, values)
+        return replace(answers, quantities=self._based(answers).quantities)
 
     @property
     def bounds(self) -> ErrorBounds:
@@ -515,10 +516,15 @@ class Release:
         return self._model.synthesize(rows, method=method, given=given, seed=seed)
 
     def _based(self, answers: Answers) -> Answers:
-        """The answers, with errors marked as those of the noise alone, or as unknown, where they are."""
+        """The answers, with errors marked as those of the noise alone, or as unknown, where they are.
+
+        Where estimates have other errors than those of the noise, no interval holds, nor bounds anything.
+        """
         if (errors := self.content.errors) is None:
             return answers
-        marked = (ErrorKind.EXACT, ErrorKind.APPROXIMATE)
+        marked = [ErrorKind.EXACT, ErrorKind.APPROXIMATE]
+        if errors is ErrorKind.NOISE:
+            marked += [ErrorKind.BINNED, ErrorKind.BOUND]
         quantities = tuple(
             replace(each, error_kind=errors) if each.error_kind in marked else each for each in answers.quantities
         )

@@ -85,7 +85,4 @@ def _listed(column: Column, grid: AxisGrid, counts: Floats) -> Markup:
 def _bias(content: HistogramContent) -> str:
     if all(grid.whole for grid in content.grids):
         return " Every level was measured by itself, so nothing is taken as evenly spread."
-    if content.bias is None:
-        return " How far rows are from evenly spread was not measured."
-    value, error = content.bias
-    return f" By a private measurement, spreading rows evenly is off by {value:,.3g} ± {error:,.2g}, root mean square."
+    return f" Standard errors and intervals do not cover the error of spreading rows evenly. {content.bias_words}"
