@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hush.audit import Audit, Finding
+from hush.audit.audit_page import audit_html
 from hush.release.release import Release
 from hush.report import report_html, write_report
 from hush.schema import Categorical, Integer, Numeric, Schema, Unit
@@ -41,7 +43,9 @@ frame.onload = () => {{
   document.body.dataset.found = JSON.stringify({{
     width: frame.contentWindow.innerWidth, needed: page.documentElement.scrollWidth,
     details: page.querySelectorAll("details").length,
-    beyond: beyond.map(part => `${{part.tagName}} ${{part.textContent.slice(0, 60)}}`)}});
+    beyond: beyond.map(part => `${{part.tagName}} ${{part.textContent.slice(0, 60)}}`),
+    cards: [...page.querySelectorAll(".headline b")].map(part => [part.textContent,
+      Math.round(part.getBoundingClientRect().height), part.scrollWidth <= part.clientWidth])}});
 }};
 </script>"""
 CONSOLE = re.compile(r"INFO:CONSOLE.*")
@@ -106,6 +110,32 @@ def test_nothing_reaches_beyond_the_page(make: Callable[..., Release], tmp_path:
     assert found["beyond"] == []
     assert found["needed"] == width
     assert found["details"] >= len(WIDE)
+
+
+@pytest.mark.parametrize("width", [400, 700, 1200])
+def test_no_number_of_a_card_is_broken_or_cut(make: Callable[..., Release], tmp_path: Path, width: int) -> None:
+    """Cards with totals from 5 to 10 digits: each number is on one line and within its card."""
+    heights = set()
+    for total in (26_475.0, 2_647_508.0, 9_264_750_812.0):
+        write_report(make(WIDE, counts={(): total}), tmp_path / "page.html")
+        found = measured(tmp_path, width)
+        assert f"{total:,.0f}" in [text for text, *_ in found["cards"]]
+        assert all(fits for *_, fits in found["cards"])
+        heights |= {height for _, height, _ in found["cards"]}
+        assert found["beyond"] == []
+    assert len(heights) == 1  # that of one line
+
+
+def test_the_page_of_an_audit_fits_a_phone(tmp_path: Path) -> None:
+    facts = {"unit": "rho", "lower_bound": 0.123456, "stated": 0.5}
+    findings = tuple(
+        Finding(section=section, check=f"check {LONG}", passed=True, detail=f"{LONG} " * 3, facts=facts)
+        for section in ("Samplers", "Membership audit on a generated table", f"Release {LONG}")
+    )
+    (tmp_path / "page.html").write_text(audit_html(Audit(findings=findings)), encoding="utf-8")
+    found = measured(tmp_path, 400)
+    assert found["beyond"] == []
+    assert found["needed"] == 400
 
 
 def test_a_page_that_is_too_wide_is_noticed(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_the_total_and_its_interval(people_release: Release, page: Any) -> None:
     assert rounded(float(total.estimate[0]), float(total.std_error[0])) in page.texts("b")
     text = next(text for text in page.texts("span") if text.startswith("rows, estimated"))
     low, high = (rounded(float(end[0]), float(total.std_error[0])) for end in (total.lower, total.upper))
-    assert text == f"rows, estimated; 95 % interval {low} to {high}"
+    assert text == f"rows, estimated; 95\N{NO-BREAK SPACE}% interval {low} to {high}"
     assert page.texts("b")[1:3] == [f"{len(people_release.workload)}", f"{people_release.workload.queries:,}"]
 
 

@@ -122,7 +122,8 @@ def rounds_section(release: Release) -> Markup:
     rows = [
         (table_name(noisy.clique), f"{noisy.values.size:,}", error_text(noisy.stddev)) for noisy in first[:MOST_ROUNDS]
     ]
-    began = page_table(heads, rows, numbers=(1, 2))
+    caption = f"The first {MOST_ROUNDS} of {counted(len(first), 'table')}." if len(first) > MOST_ROUNDS else ""
+    began = page_table(heads, rows, numbers=(1, 2), caption=caption)
     title = f"The {counted(len(first), 'table')} measured{' first' if played else ''}"
     return lines(
         tag("h3", "How it was made", id="made"),

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 WIDE = 900.0
 MOST_LISTED = 200
 INTRO = (
-    "Levels were counted in buckets, chosen by a few noisy looks at the table. A bar is as wide as its bucket and as "
-    "high as its rows for each level. Within a bucket rows are taken as evenly spread."
+    "Levels were counted in buckets, which were chosen from a few noisy measurements of the table. A bar is as wide as "
+    "its bucket; its height is the number of rows per level. The release spreads the rows of a bucket evenly over its "
+    "levels."
 )
 
 
@@ -40,12 +41,14 @@ def _figure(release: Release, content: HistogramContent, axis: int, number: int)
     name, grid = content.clique[axis], content.grids[axis]
     counts = grid.added(release.counts(name), 0)
     title = f"{name}: {counted(grid.buckets, 'bucket')} of {grid.size:,} levels"
-    sizes = f"The shortest has {int(grid.lengths.min()):,}, the longest {int(grid.lengths.max()):,} levels."
+    shortest, longest = (f"{int(end):,}" for end in (grid.lengths.min(), grid.lengths.max()))
+    sizes = f"The shortest bucket has {shortest}, the longest {longest} levels."
+    sizes = "Every level was measured by itself." if grid.whole else sizes
     description = f"{title}. {sizes} The table below has the same numbers."
     drawn = picture(title, description, number, TALL, *_bars(release.schema[name], grid, counts), wide=WIDE)
     numbers = tag("details", tag("summary", "The numbers"), _listed(release.schema[name], grid, counts))
     caption = tag("figcaption", sizes, _bias(content))
-    return tag("figure", tag("h3", named(name, 60)), drawn, caption, numbers)
+    return tag("figure", tag("h3", named(name, 60)), tag("div", drawn, class_="scroll"), caption, numbers)
 
 
 def _bars(column: Column, grid: AxisGrid, counts: Floats) -> list[Markup]:

@@ -13,7 +13,7 @@ from hush.markup import Markup, join, lines, shape, tag
 from hush.report.charts import SMALL, WIDE, bar_chart, chart_height, picture, stands, tip
 from hush.report.labels import compact, error_text, interval_text, named, page_table, readable, rounded, width
 from hush.report.level_groups import GroupedCounts, LevelGroups, group_levels, grouped
-from hush.report.ranking import Departure
+from hush.report.ranking import MOST_PAIRED, Departure
 from hush.text_table import counted
 
 if TYPE_CHECKING:
@@ -177,6 +177,8 @@ MAPS_INTRO = (
     "with the square root of its count. In a hatched cell the 95 % interval reaches zero: noise alone may explain it."
 )
 
+OF_SOME = f" Only pairs of the {MOST_PAIRED} columns that stand out most from the noise were compared."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
@@ -250,12 +252,14 @@ def _folded(figure: Figure, number: int) -> Markup:
     return tag("details", tag("summary", named(figure.sums.names[0], 60)), _bar_figure(figure, number), class_="column")
 
 
-def maps_section(figures: Sequence[Figure], first: int) -> Markup:
-    """Two-way tables as heat maps."""
+def maps_section(figures: Sequence[Figure], first: int, columns: int) -> Markup:
+    """Two-way tables as heat maps, of a release with so many columns drawn one by one."""
     charts = [_map_figure(figure, number) for number, figure in enumerate(figures, start=first)]
     return lines(
         tag("h2", "Two columns at a time", id="pairs"),
-        tag("p", MAPS_INTRO) if charts else tag("p", "The release has no two-way table to draw."),
+        tag("p", MAPS_INTRO, OF_SOME if columns > MOST_PAIRED else None)
+        if charts
+        else tag("p", "The release has no two-way table to draw."),
         tag("div", *charts, class_="figures") if charts else None,
     )
 

@@ -32,13 +32,13 @@ STYLE = """
 :root {
   --paper: #ffffff; --ink: #1c2127; --soft: #59626d; --rule: #d5dae0; --panel: #f5f7f9;
   --bar: #2f74b5; --below: #b45309; --heat: #06356b; --alarm: #b3261e; --on-alarm: #ffffff; --naive: #8a949f;
-  --pale: #000000; --deep: #ffffff;
+  --pale: #000000; --deep: #ffffff; --shade: rgba(28, 33, 39, .32);
 }
 @media screen and (prefers-color-scheme: dark) {
   :root {
     --paper: #161a1f; --ink: #e6eaee; --soft: #a3aeb9; --rule: #37404a; --panel: #1e242b;
     --bar: #5b9fdc; --below: #f0a35e; --heat: #6aa9e6; --alarm: #ffb4a9; --on-alarm: #2d0502; --naive: #77828d;
-    --pale: #ffffff; --deep: #000000;
+    --pale: #ffffff; --deep: #000000; --shade: rgba(230, 234, 238, .4);
   }
 }
 * { box-sizing: border-box; }
@@ -81,10 +81,10 @@ dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.2
   padding: 1rem 1.25rem; background: var(--panel); border-radius: 6px; }
 dl.facts dt { color: var(--soft); }
 dl.facts dd { margin: 0; }
-.headline { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: 1rem;
-  margin: 1rem 0 1.5rem; }
-.headline div { padding: .9rem 1.1rem; background: var(--panel); border-radius: 6px; }
-.headline b { display: block; font-size: 1.6rem; line-height: 1.25; font-variant-numeric: tabular-nums; }
+.headline { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1rem 0 1.5rem; }
+.headline div { flex: 1 1 10.5rem; padding: .9rem 1.1rem; background: var(--panel); border-radius: 6px; }
+.headline b { display: block; font-size: 1.6rem; line-height: 1.25; font-variant-numeric: tabular-nums;
+  white-space: nowrap; }
 .headline span { color: var(--soft); font-size: .875rem; }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(25rem, 100%), 1fr)); gap: 2.25rem 3rem;
   align-items: start; margin: 1.5rem 0; }
@@ -107,6 +107,11 @@ svg .hatch { fill: none; stroke: var(--soft); stroke-width: .8; opacity: .75; }
 svg .pale, svg .deep { font-size: 11px; pointer-events: none; }
 svg .pale { fill: var(--pale); }
 svg .deep { fill: var(--deep); }
+table.findings { width: 100%; }
+.findings thead th:first-child { width: 4.5rem; }
+.findings thead th:nth-child(2) { width: 15rem; }
+.findings td:last-child { max-width: none; }
+.findings .failed { color: var(--alarm); }
 .example { margin-bottom: 1.75rem; }
 details { margin-top: .35rem; font-size: .875rem; }
 summary { color: var(--soft); cursor: pointer; }
@@ -115,7 +120,14 @@ details.column > summary { color: var(--ink); list-style-position: outside; marg
 details.column figure { margin: .75rem 0; }
 details.column figure > h3 { display: none; }
 .on-paper { display: none; }
-.scroll { overflow-x: auto; }
+ul.tables { max-width: none; columns: 13rem; }
+/* a shadow at the side where more can be scrolled into sight; the first two layers cover it at either end */
+.scroll { overflow-x: auto; background:
+  linear-gradient(to right, var(--paper) 40%, transparent) 0 0 / 2rem 100% no-repeat local,
+  linear-gradient(to left, var(--paper) 40%, transparent) 100% 0 / 2rem 100% no-repeat local,
+  linear-gradient(to right, var(--shade), transparent) 0 0 / .8rem 100% no-repeat scroll,
+  linear-gradient(to left, var(--shade), transparent) 100% 0 / .8rem 100% no-repeat scroll; }
+.scroll svg { min-width: 34rem; }
 table { border-collapse: collapse; margin: .5rem 0 1rem; font-size: .875rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--soft); padding-bottom: .25rem; }
 th, td { max-width: 18rem; padding: .25rem .9rem .25rem 0; text-align: left; vertical-align: top;
@@ -132,13 +144,18 @@ figure th, figure td { padding-right: .5rem; }
   h1 { font-size: 1.6rem; }
   dl.facts { grid-template-columns: 1fr; gap: 0; padding: .75rem 1rem; }
   dl.facts dd { margin-bottom: .5rem; }
-  .headline { grid-template-columns: 1fr 1fr; gap: .6rem; }
-  .headline div { padding: .6rem .75rem; }
+  .headline { gap: .6rem; }
+  .headline div { flex-basis: 9rem; padding: .6rem .75rem; }
   .headline b { font-size: 1.3rem; }
+  table { font-size: .8rem; }
   tbody th, td:not(.number) { min-width: 4rem; }
-  th, td { padding-right: .4rem; }
-  th.number, td.number { padding-left: .3rem; }
-  figure table { font-size: .8rem; }
+  th, td { padding-right: .35rem; }
+  th.number, td.number { padding-left: .25rem; }
+  table.findings, .findings tbody, .findings tr, .findings th, .findings td { display: block; max-width: none; }
+  .findings thead { display: none; }
+  .findings tr { padding: .4rem 0; border-bottom: 1px solid var(--rule); }
+  .findings tbody th, .findings tbody td { padding: 0; border: 0; }
+  .findings tbody th { font-weight: 600; }
 }
 @page { margin: 15mm 16mm; }
 @media print {
@@ -156,9 +173,11 @@ figure th, figure td { padding-right: .5rem; }
   figure, table.short, .example, .alarm, .notice, dl.facts, .headline, tr { break-inside: avoid; }
   thead { display: table-header-group; }
   .figures { grid-template-columns: 1fr 1fr; gap: 1.25rem 2rem; }
+  ul.tables { columns: 3; }
+  .scroll svg { min-width: 0; }
   dl.facts, .headline div, pre { border: 1px solid var(--rule); }
   .alarm { background: #ffffff; color: #b3261e; border: 3px solid #b3261e; }
-  .scroll { overflow: visible; }
+  .scroll { overflow: visible; background: none; }
 }
 """
 
@@ -221,7 +240,7 @@ def report_html(
         rows,
         headline(release, found),
         bars_section(release, bars, folded, 1, known=all(figure.known for figure in (*bars, *folded))),
-        maps_section(maps, 1 + len(bars) + len(folded)),
+        maps_section(maps, 1 + len(bars) + len(folded), len(columns)),
         buckets,
         means,
         questions_section(release, examples(release, columns, pairs), file_name),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hush.release.release import Release
 
 MOST_TABLES = 12
-LOOKED_AT = 30
+SAMPLED = 30
 LARGEST_TABLE = 200_000
 QUERIES = 48
 LARGEST_BLOCK = 4_000_000
@@ -37,13 +37,13 @@ class Precision:
     """The typical standard error of some tables of the workload, planned and naive.
 
     Typical is the root mean square over all their numbers. `clique` is set for a single table; else all have `order`
-    columns, or any number if that is None. `looked_at` tables stand for all `tables`.
+    columns, or any number if that is None. `sampled` tables stand for all `tables`.
     """
 
     order: int | None
     clique: Clique | None
     tables: int
-    looked_at: int
+    sampled: int
     queries: int
     planned: float
     naive: float
@@ -102,7 +102,7 @@ def overall(entries: Sequence[Precision]) -> Precision:
         order=None,
         clique=None,
         tables=sum(entry.tables for entry in finite),
-        looked_at=sum(entry.looked_at for entry in finite),
+        sampled=sum(entry.sampled for entry in finite),
         queries=sum(weights),
         planned=_root_mean([entry.planned**2 for entry in finite], weights),
         naive=_root_mean([entry.naive**2 for entry in finite], weights),
@@ -110,16 +110,16 @@ def overall(entries: Sequence[Precision]) -> Precision:
 
 
 def _typical(estimates: Estimates, terms: Sequence[ProductTerm], naive: float, clique: Clique | None) -> Precision:
-    candidates = [terms[i] for i in spread(len(terms), 4 * LOOKED_AT)]  # finding out the coverage takes time
+    candidates = [terms[i] for i in spread(len(terms), 4 * SAMPLED)]  # finding out the coverage takes time
     usable = [term for term in candidates if _usable(estimates, term)]
-    looked_at = [usable[i] for i in spread(len(usable), LOOKED_AT)]
-    pairs = [_variances(estimates, term, naive) for term in looked_at]
-    weights = [term.queries for term in looked_at]
+    sampled = [usable[i] for i in spread(len(usable), SAMPLED)]
+    pairs = [_variances(estimates, term, naive) for term in sampled]
+    weights = [term.queries for term in sampled]
     return Precision(
         order=len(terms[0].clique),
         clique=clique,
         tables=len(terms),
-        looked_at=len(looked_at),
+        sampled=len(sampled),
         queries=sum(term.queries for term in terms),
         planned=_root_mean([planned for planned, _ in pairs], weights),
         naive=_root_mean([unplanned for _, unplanned in pairs], weights),
@@ -204,14 +204,14 @@ def comparison_section(release: Release, entries: Sequence[Precision], number: i
         )
         for entry in (*finite, *whole)
     ]
-    sampled = [entry for entry in finite if entry.looked_at < entry.tables]
+    partly = [entry for entry in finite if entry.sampled < entry.tables]
     return lines(
         title,
         tag("p", f"{INTRO}noise of standard deviation {noise} on every cell of {_tables(release)}."),
-        tag("figure", _chart([*finite, *whole], number), class_="single"),
+        tag("figure", tag("div", _chart([*finite, *whole], number), class_="scroll"), class_="single"),
         page_table(heads, rows, numbers=(1, 2, 3, 4)),
         tag("p", WHOLE) if any(entry.ratio < 1 for entry in finite) else None,
-        tag("p", _sampled(sampled), class_="note") if sampled else None,
+        tag("p", _sampled(partly), class_="note") if partly else None,
         None if release.workload.plain else tag("p", QUERIES_NOTE, class_="note"),
         _others(release),
     )
@@ -283,6 +283,6 @@ def _tables(release: Release) -> str:
 
 def _sampled(entries: Sequence[Precision]) -> str:
     counts = [
-        f"{entry.looked_at} of the {counted(entry.tables, 'table')} over {order_name(entry.order)}" for entry in entries
+        f"{entry.sampled} of the {counted(entry.tables, 'table')} over {order_name(entry.order)}" for entry in entries
     ]
-    return f"Looked at: {', '.join(counts)}, evenly spread among those of at most {LARGEST_TABLE:,} cells."
+    return f"The errors were computed from {' and '.join(counts)}, evenly spread."

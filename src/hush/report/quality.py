@@ -13,7 +13,7 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Clique
 from hush.inference.error_margins import sum_margins
-from hush.inference.estimates import BoundedEstimates
+from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.markup import Markup, lines, tag
 from hush.report.labels import order_name, page_table, rounded
 from hush.report.level_groups import LEVEL, cell_errors
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CLOSE = 0.05  # of a count
 ORDERS = (1, 2)
-LOOKED_AT = 60  # tables of each order
+SAMPLED = 60  # tables of each order with known errors, and as many without
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 CLEAR = 2.0  # standard errors between the total and zero, for shares of it to mean anything
 VERDICTS = (  # misplaced rows at most, rows in close numbers at least, and the word
@@ -45,12 +45,14 @@ class OrderQuality:
     rows that a measured table has in a wrong cell, in the middle of these tables. `least` is the count, in their
     middle, below which a number cannot be told from zero. `bound` is the share of misplaced rows that the model stays
     below in measured tables, in the middle of them; NaN without a model. Unknown figures are NaN.
+
+    `tables`, `measured` and `cells` count all tables that the release has; the shares come from `sampled` of them.
     """
 
     order: int
-    possible: int  # tables over so many columns
-    looked_at: int
-    measured: int  # of those looked at: with known errors
+    tables: int
+    measured: int  # of the tables: with known errors
+    sampled: int
     cells: int
     close: float
     rows_close: float
@@ -88,22 +90,35 @@ def quality(release: Release, progress: Callable[[float], None] | None = None) -
 
 
 def _of_order(release: Release, order: int, total: float) -> OrderQuality | None:
-    estimates, possible = release.estimates, math.comb(len(release.domain), order)
-    every = max(1, -(-possible // (4 * LOOKED_AT)))
-    candidates = list(itertools.islice(itertools.combinations(release.domain, order), 0, None, every))
-    usable = [name for name in candidates if release.domain.size(name) <= LARGEST_TABLE and estimates.covers(name)]
-    chosen = [usable[i] for i in spread(len(usable), LOOKED_AT)]
-    if not chosen:
+    estimates, domain, possible = release.estimates, release.domain, math.comb(len(release.domain), order)
+    every = max(1, -(-possible // (4 * SAMPLED)))
+    candidates = list(itertools.islice(itertools.combinations(domain, order), 0, None, every))
+    known = _with_errors(estimates, order)
+    if release.bounded:  # the model has every table
+        others = [clique for clique in candidates if clique not in known]
+        groups = [(sorted(known), len(known)), (others, possible - len(known))]
+        cells = sum(map(domain.size, itertools.combinations(domain, order)))
+    else:
+        known.update(clique for clique in candidates if clique not in known and estimates.covers(clique))
+        groups = [(sorted(known), len(known))]
+        cells = sum(map(domain.size, known))
+    tables = sum(size for _, size in groups)
+    weights: dict[Clique, float] = {}  # how many tables each sampled one stands for
+    for cliques, size in groups:
+        usable = [clique for clique in cliques if domain.size(clique) <= LARGEST_TABLE]
+        chosen = [usable[i] for i in spread(len(usable), SAMPLED)]
+        weights |= {clique: size / len(chosen) for clique in chosen}
+    if not weights:
         return None
-    cells, close, rows_close, misplaced, margins = 0, 0.0, 0.0, [], []
+    numbers, close, rows_close, misplaced, margins = 0.0, 0.0, 0.0, [], []
     measured = []
-    for clique in chosen:
+    for clique, weight in weights.items():
         counts, errors = estimates.counts(clique), cell_errors(estimates, clique)
         margin = _margin(release, clique, errors)
         near = margin <= CLOSE * counts
-        cells += counts.size
-        close += float(near.mean()) / len(chosen)
-        rows_close += float(counts[near].sum()) / total / len(chosen)
+        numbers += weight * counts.size
+        close += weight * int(near.sum())
+        rows_close += weight * float(counts[near].sum()) / total
         if np.isfinite(errors).all():
             measured.append(clique)
             misplaced.append(MEAN_ABSOLUTE * float(errors.sum()) / (2 * total))
@@ -112,16 +127,23 @@ def _of_order(release: Release, order: int, total: float) -> OrderQuality | None
     shares = [bound.share / 2 for bound in bounds if math.isfinite(bound.share)]
     return OrderQuality(
         order=order,
-        possible=possible,
-        looked_at=len(chosen),
-        measured=len(measured),
+        tables=tables,
+        measured=len(known) if measured else 0,
+        sampled=len(weights),
         cells=cells,
-        close=min(close, 1.0),
-        rows_close=min(rows_close, 1.0),
+        close=min(close / numbers, 1.0),
+        rows_close=min(rows_close / sum(weights.values()), 1.0),
         misplaced=float(np.median(misplaced)) if misplaced else math.nan,
         least=float(np.median(margins)) if margins else math.nan,
         bound=float(np.median(shares)) if shares else math.nan,
     )
+
+
+def _with_errors(estimates: Estimates, order: int) -> set[Clique]:
+    """The tables over so many columns that lie inside a table whose errors are known."""
+    bounded = isinstance(estimates, BoundedEstimates)
+    largest = (clique for clique in estimates.cliques if not bounded or estimates.has_covariance(clique))
+    return {inner for clique in largest for inner in itertools.combinations(estimates.domain.clique(clique), order)}
 
 
 def _margin(release: Release, clique: Clique, errors: Floats) -> Floats:
@@ -135,8 +157,8 @@ def _margin(release: Release, clique: Clique, errors: Floats) -> Floats:
 
 
 UNKNOWN = (
-    "How good is it? The release alone cannot tell: no error is known. Whoever has the rows can measure it with "
-    "`hush evaluate`, for internal use."
+    "How good is it? The release alone cannot tell: no error is known. Whoever has the rows can measure the error "
+    "with `hush evaluate`, for internal use."
 )
 HIDDEN = "How good is it? The noise is so large that it hides even the number of rows."
 SMALL = (
@@ -144,9 +166,9 @@ SMALL = (
     "rows at all. Small groups are the price of privacy."
 )
 FILLED_IN = (
-    "The model fills in the other {tables} from what it knows of the rest. A connection between two such columns may "
-    "be missing in the rows, or be invented, and the release cannot tell. Whoever has the real rows can measure it "
-    "with `hush evaluate`, for internal use."
+    "The model fills in the other {tables} from those that were measured. A connection between two such columns may "
+    "be missing in the rows, or be invented, and the release cannot tell. Whoever has the real rows can measure the "
+    "difference with `hush evaluate`, for internal use."
 )
 
 
@@ -157,7 +179,7 @@ def quality_text(release: Release, entries: Sequence[OrderQuality]) -> Markup:
     if not any(entry.measured for entry in entries):
         return tag("p", UNKNOWN)
     items = [tag("li", *_sentences(release, entry)) for entry in entries]
-    heads = ("tables over", "numbers", "within 5 %", "rows in these", "rows in a wrong cell", "least count above zero")
+    heads = ("tables over", "counts", "within 5 %", "rows in these", "rows in a wrong cell", "least count above zero")
     rows = [
         (
             order_name(entry.order),
@@ -169,15 +191,15 @@ def quality_text(release: Release, entries: Sequence[OrderQuality]) -> Markup:
         )
         for entry in entries
     ]
-    some = [entry for entry in entries if entry.looked_at < entry.possible]
-    note = ", ".join(f"{entry.looked_at} of {entry.possible:,} over {order_name(entry.order)}" for entry in some)
+    some = [entry for entry in entries if entry.sampled < entry.tables]
+    note = " and ".join(
+        f"{entry.sampled} of the {counted(entry.tables, 'table')} over {order_name(entry.order)}" for entry in some
+    )
     return lines(
         tag("h3", "How good is it?"),
         tag("ul", *items),
         page_table(heads, rows, numbers=range(1, len(heads))),
-        tag("p", f"From {note}: those that the release has, at most {LOOKED_AT}, evenly spread.", class_="note")
-        if some
-        else None,
+        tag("p", f"The percentages were computed from {note}, evenly spread.", class_="note") if some else None,
         tag("h3", "What cannot be known"),
         tag("ul", *(tag("li", text) for text in _unknown(release, entries))),
     )
@@ -187,20 +209,18 @@ def _sentences(release: Release, entry: OrderQuality) -> Iterator[str | Markup]:
     what = order_name(entry.order)
     if math.isfinite(entry.misplaced):
         yield tag("strong", f"Tables over {what} are {entry.verdict}. ")
-        only = (
-            "" if entry.measured == entry.looked_at else f" that was measured ({entry.measured} of {entry.looked_at})"
-        )
+        only = "" if entry.measured == entry.tables else f" that was measured ({entry.measured:,} of {entry.tables:,})"
         yield f"A typical table{only} has about {percent(entry.misplaced)} of the rows in a wrong cell. "
     else:
         yield tag("strong", f"Of tables over {what}, no error is known. ")
     yield (
-        f"{percent(entry.rows_close)} of the rows are in numbers that are within 5 % of the true count, with 95 % "
-        f"certainty. These are {percent(entry.close)} of all numbers, since small counts are less certain. "
+        f"{percent(entry.close)} of the counts, covering {percent(entry.rows_close)} of the rows, are within 5 % of "
+        "the true count, with 95 % certainty. "
     )
     if math.isfinite(entry.bound):
         yield (
-            f"The model, from which rows are drawn, misplaces at most {percent(entry.bound)} of the rows in such a "
-            "table, by a bound that holds with 95 %; usually it misplaces far fewer. "
+            f"The model, from which rows are drawn, has at most {percent(entry.bound)} of the rows of a typical "
+            "measured table in a wrong cell, with 95 % certainty; usually far fewer. "
         )
 
 
@@ -209,8 +229,8 @@ def _unknown(release: Release, entries: Sequence[OrderQuality]) -> Iterator[str]
     if known:
         yield SMALL.format(least=rounded(math.ceil(known[-1].least), math.nan))
     for entry in entries:
-        if release.bounded and entry.measured < entry.looked_at:
-            tables = f"{counted(entry.looked_at - entry.measured, 'table')} over {order_name(entry.order)}"
+        if release.bounded and entry.measured < entry.tables:
+            tables = f"{counted(entry.tables - entry.measured, 'table')} over {order_name(entry.order)}"
             yield FILLED_IN.format(tables=tables)
     if release.bounded:
         yield "Rows that are drawn from the model add their own error, as any sample does: the fewer rows, the more."

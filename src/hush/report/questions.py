@@ -262,13 +262,13 @@ def covered(release: Release) -> Markup:
     listed = [table_name(clique) for clique in rest[:MOST_CLIQUES]]
     if len(rest) > MOST_CLIQUES:
         listed.append(join(_remaining(rest[MOST_CLIQUES:])))
-    return tag("ul", *(tag("li", item) for item in (*items, *listed)))
+    return tag("ul", *(tag("li", item) for item in (*items, *listed)), class_="tables" if listed else None)
 
 
 def _remaining(cliques: Sequence[Clique]) -> str:
     orders = Counter(len(clique) for clique in cliques)
-    counts = [f"{tables:,} over {order_name(order)}" for order, tables in sorted(orders.items())]
-    return f"and {counted(len(cliques), 'more table', 'more tables')}: {', '.join(counts)}"
+    counts = [f"{tables:,} more over {order_name(order)}" for order, tables in sorted(orders.items())]
+    return f"and {', '.join(counts)}"
 
 
 def _example(example: Example) -> Markup:

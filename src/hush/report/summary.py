@@ -52,7 +52,8 @@ def _whole(number: int) -> str:
 
 
 def _card(value: str, text: str, kind: str | None = None) -> Markup:
-    return tag("div", tag("b", value), tag("span", text), data_kind=kind)
+    words = text.replace(" %", "\N{NO-BREAK SPACE}%")  # cards are narrow
+    return tag("div", tag("b", value), tag("span", words), data_kind=kind)
 
 
 INTERVALS = (
