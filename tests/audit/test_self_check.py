@@ -1,6 +1,7 @@
 """The audit as a whole, in Python, in the terminal and as a page."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,29 @@ def test_the_page_shows_what_was_proven_and_escapes_everything() -> None:
     failed = audit_html(made(passed=False))
     assert "A check failed" in failed
     assert "1 of 1 checks FAILED: x." in failed
+
+
+def test_the_headline_tells_the_generated_table_from_the_users_files() -> None:
+    """The rho of the audit's own releases is never shown as that of the user's release or ledger."""
+    own = {"measured_rho": 0.011, "stated_rho": 0.011, "unit": "epsilon", "stated": 0.15, "budget": {}}
+    spent = {"dataset": "people", "spent": 0.25, "unit": "rho", "cap": {}}
+    both = Audit(
+        findings=(
+            *made(passed=True).findings,
+            Finding(section="Release people.hush", check="cost", passed=True, detail="", facts=own),
+            Finding(section="Ledger budget.db", check="dataset people", passed=True, detail="", facts=spent),
+        )
+    )
+    cards = re.findall(r"<div><b>(.*?)</b><span>(.*?)</span></div>", audit_html(both))
+    assert cards == [
+        ("3 of 3", "checks passed"),
+        ("rho ≥ 0.12345", "lost on the generated table, as an attacker proved"),
+        ("rho = 0.5", "stated by the releases of the generated table"),
+        ("epsilon = 0.15", "stated by your release people.hush"),
+        ("rho = 0.25", "spent on your dataset people, by the ledger"),
+    ]
+    assert "says nothing about what your own releases cost" in audit_html(both)
+    assert "generated table" not in audit_html(Audit(findings=both.findings[1:])).split("What this means")[0]
 
 
 def test_similarity_is_never_a_check(monkeypatch: pytest.MonkeyPatch) -> None:

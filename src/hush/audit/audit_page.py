@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from hush._version import __version__
 from hush.atomic_write import write_whole
@@ -32,6 +33,10 @@ SECTIONS = (
     ("Ledger", "The chain of the ledger was recomputed from its first entry."),
     ("Release", "The cost of the release was computed again from the queries and the noise in its file."),
 )
+GENERATED = (
+    "The generated table is invented and has its own budget. What was lost and stated there tests the mechanism and says "
+    "nothing about what your own releases cost."
+)
 LONGEST = 1000
 
 
@@ -60,28 +65,44 @@ def _section(name: str, findings: list[Finding]) -> Markup:
     rows = [
         tag(
             "tr",
-            tag("td", tag("b", finding.verdict, style=None if finding.passed else "color: var(--alarm)")),
+            tag("td", tag("b", finding.verdict, class_=None if finding.passed else "failed")),
             tag("th", readable(finding.check, LONGEST), scope="row"),
             tag("td", readable(finding.detail, LONGEST)),
         )
         for finding in findings
     ]
-    columns = (("result", "4.5rem"), ("check", "15rem"), ("what was found", None))
-    heads = (tag("th", head, scope="col", style=wide and f"width: {wide}") for head, wide in columns)
-    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), style="width: 100%")
-    return lines(tag("h2", readable(name, 200)), *(tag("p", text) for text in told), tag("div", table, class_="scroll"))
+    heads = (tag("th", head, scope="col") for head in ("result", "check", "what was found"))
+    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="findings")
+    return lines(tag("h2", readable(name, 200)), *(tag("p", text) for text in told), table)
 
 
 def _headline(audit: Audit) -> Markup:
-    """How many checks passed; and what an attacker proved, beside what was stated."""
+    """How many checks passed; what an attacker proved on the generated table; what the user's own files state."""
     passed = sum(finding.passed for finding in audit.findings)
     boxes = [(f"{passed} of {len(audit.findings)}", "checks passed")]
+    attacked = False
     for finding in audit.findings:
         facts = finding.facts
         if "lower_bound" in facts and "control" not in facts:
-            boxes.append((f"{facts['unit']} ≥ {shown_down(facts['lower_bound'])}", "lost, as an attacker proved"))
-            boxes.append((f"{facts['unit']} = {shown_up(facts['stated'])}", "stated by the releases"))
-    return tag("div", *(tag("div", tag("b", number), tag("span", text)) for number, text in boxes), class_="headline")
+            attacked = True
+            boxes.append((_at_least(facts), "lost on the generated table, as an attacker proved"))
+            boxes.append((_exactly(facts, "stated"), "stated by the releases of the generated table"))
+        elif facts.get("stated_rho") is not None:
+            boxes.append(
+                (_exactly(facts, "stated"), f"stated by your {finding.section[0].lower()}{finding.section[1:]}")
+            )
+        elif "spent" in facts:
+            boxes.append((_exactly(facts, "spent"), f"spent on your {finding.check}, by the ledger"))
+    cards = (tag("div", tag("b", number), tag("span", readable(text, 200))) for number, text in boxes)
+    return lines(tag("div", *cards, class_="headline"), tag("p", GENERATED) if attacked else None)
+
+
+def _at_least(facts: dict[str, Any]) -> str:
+    return f"{facts['unit']} ≥ {shown_down(facts['lower_bound'])}"
+
+
+def _exactly(facts: dict[str, Any], key: str) -> str:
+    return f"{facts['unit']} = {shown_up(facts[key])}"
 
 
 def _alarm(summary: str) -> Markup:

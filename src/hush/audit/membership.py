@@ -224,10 +224,11 @@ class MembershipAudit:
     def _finding(self, result: Membership) -> Finding:
         unit = f"units of {self.rows} rows, " if self.rows > 1 else ""
         lost = f"at least {result.unit}={shown_down(result.proven)} was lost" if result.proven else "no loss was proven"
-        found = "at best" if self.plan.adaptive else "about"  # a budget that also pays for choices shows less
+        least = "at best" if self.plan.adaptive else "about"  # a budget that also pays for choices shows less
         detail = (
             f"{unit}{2 * self.runs:,} releases: {lost}, with {100 * result.confidence:.6g} % confidence; "
-            f"{result.unit}={shown_up(result.stated)} is stated; {found} {self.factor:.2g} times that would be found"
+            f"{result.unit}={shown_up(result.stated)} is stated; this test detects a loss from {least} "
+            f"{result.unit}={self.factor * result.stated:.2g}"
         )
         if result.problem is not None:
             detail = f"a release is not what it says: {result.problem}"

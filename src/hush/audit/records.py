@@ -77,6 +77,8 @@ def check_release(path: str | Path, *, ledger: str | Path | None = None) -> list
             facts={
                 "measured_rho": _float(measured),
                 "stated_rho": _float(stated),
+                "unit": "rho" if stated.epsilon is None else "epsilon",
+                "stated": _float(stated) if stated.epsilon is None else float_up(stated.epsilon),
                 "budget": statement.budget.to_dict(),
             },
         ),
