@@ -1,6 +1,6 @@
 """Measure and reconstruct a Kronecker strategy on a large data vector: time, and memory on top of the data.
 
-    python -m benchmarks.kronecker [cells per attribute] [attributes]
+    python -m benchmarks.kronecker [SIZE] [ATTRIBUTES]
 
 The strategy is HDMM's product of optimal strategies for prefix sums under Gaussian noise, in integers. "measure" is the
 exact integer answers, "reconstruct" the least squares estimate of every cell. Each job runs in its own process. Its
@@ -9,9 +9,9 @@ peak memory above the interpreter is printed as a multiple of the data vector.
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import resource
-import sys
 import time
 from fractions import Fraction
 
@@ -62,8 +62,11 @@ def run(job: str, size: int, attributes: int) -> tuple[float, float]:
 
 def main() -> None:
     """Print one line per job."""
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    attributes = int(sys.argv[2]) if len(sys.argv) > 2 else 4
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("size", type=int, nargs="?", default=100, help="levels of each attribute")
+    parser.add_argument("attributes", type=int, nargs="?", default=4)
+    options = parser.parse_args()
+    size, attributes = options.size, options.attributes
     cells = size**attributes
     print(f"{attributes} attributes of {size} levels: {cells:,} cells, {8 * cells / 1e9:.2f} GB as int64\n")
     print("| job | seconds | million cells/s | peak memory / data vector |\n|---|---|---|---|")

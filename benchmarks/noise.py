@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.peers import installed
 from hush.privacy.exact_sampling import SystemEntropy
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 
@@ -54,8 +55,9 @@ def main() -> None:
         ("os.urandom, 16 bytes per sample", best_of(lambda: entropy.words(2 * cells), 5) / cells),
         ("hush discrete Gaussian", best_of(lambda: DiscreteGaussian.of_scale(sigma).sample(cells, entropy), 5) / cells),
         ("hush discrete Laplace", best_of(lambda: DiscreteLaplace.of_scale(sigma).sample(cells, entropy), 5) / cells),
-        ("opendp vector Gaussian", peer(options.peer_cells, sigma) / options.peer_cells),
     ]
+    if installed("opendp", "its row"):
+        rows.append(("opendp vector Gaussian", peer(options.peer_cells, sigma) / options.peer_cells))
     ours = rows[2][1]
     table = Table(title=f"Noise for {cells:,} cells at sigma = {sigma:g}, one process")
     for name in ("", "ns per sample", "time relative to hush"):

@@ -32,6 +32,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
+from benchmarks.peers import installed
 from hush.errors import SearchError
 from hush.pareto import (
     ADULT_LAWS,
@@ -68,12 +69,10 @@ def traced(front: Front, counts: Sequence[int]) -> list[float]:
     return [hypervolume(part.pairs, part.reference) for part in parts]
 
 
-def optuna_search(seed: int, evaluations: int, runs: int) -> Front | None:
-    """Optuna's TPE with two objectives on the sparse vector; None if it is not installed."""
-    try:
-        import optuna
-    except ImportError:
-        return None
+def optuna_search(seed: int, evaluations: int, runs: int) -> Front:
+    """Optuna's TPE with two objectives on the sparse vector."""
+    import optuna
+
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     done = []
 
@@ -92,20 +91,18 @@ def optuna_search(seed: int, evaluations: int, runs: int) -> Front | None:
 def sparse_vector(repetitions: int, evaluations: int, runs: int) -> None:
     space, oracles = sparse_vector_space(), (sparse_vector_epsilon, sparse_vector_error)
     options: dict[str, Any] = {"reference": (100, 1), "evaluations": evaluations, "runs": runs}
-    ways: dict[str, Callable[[int], Front | None]] = {
+    ways: dict[str, Callable[[int], Front]] = {
         "hush": lambda seed: search(space, *oracles, seed=seed, **options),
         "hush, batches of 4": lambda seed: search(space, *oracles, seed=seed, batch=4, **options),
         "HVPoI, two processes": lambda seed: search(space, *oracles, seed=seed, method="hvpoi", **options),
         "random": lambda seed: random_search(space, *oracles, seed=seed, **options),
-        "Optuna TPE": lambda seed: optuna_search(seed, evaluations, runs),
     }
+    if installed("optuna", "its row"):
+        ways["Optuna TPE"] = lambda seed: optuna_search(seed, evaluations, runs)
     counts = [count for count in (16, 32, 64) if count <= evaluations]
     table = Table("search", *(f"after {count}" for count in counts), "front run anew", "least", title="sparse vector")
     for name, way in ways.items():
-        fronts = [front for seed in range(repetitions) if (front := way(seed)) is not None]
-        if not fronts:
-            table.add_row(name, "not installed")
-            continue
+        fronts = [way(seed) for seed in range(repetitions)]
         found = np.array([traced(front, counts) for front in fronts]) / 100
         anew = np.array([_anew(front, seed) for seed, front in enumerate(fronts)]) / 100
         cells = [

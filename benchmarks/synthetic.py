@@ -6,7 +6,7 @@ measured, an approximate one if an exact one is too large. `sample` is the share
 sample is as far off. Published averages are over six tables and nine epsilons from 0.01 to 100, with 80 MB for AIM.
 
 Run: python -m benchmarks.synthetic --data FOLDER [--tables adult,nltcs,titanic] [--epsilons 0.1,1,10] [--trials 3]
-         [--mechanisms aim,mst,mwem] [--workload all|target|skewed] [--max-size-mb 16] [--seconds 1800] [--keep FILE]
+         [--mechanisms aim,mst,rap] [--workload all|target|skewed] [--max-size-mb 16] [--seconds 1800] [--keep FILE]
 The folder holds NAME.csv (codes) and NAME-domain.json (name -> size). Each trial is a process; a trial that takes more
 than --seconds is left out. With --keep, results are appended to a file, and trials found there are not run again.
 """
@@ -29,7 +29,7 @@ from rich.table import Table
 import hush
 from benchmarks.coded import DELTA, WORKLOADS, error_and_sample, load, workload_of
 from benchmarks.limited import FAILED, Jobs
-from hush.mechanisms import AIM, HDMM, MST, MWEM, DualQuery, Gaussian, Independent, PrivBayes, Residual
+from hush.mechanisms import AIM, HDMM, MST, MWEM, RAP, DualQuery, Gaussian, Independent, PrivBayes, Residual
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ ENTRANTS = {
     "mst": Entrant(lambda size: MST(max_size_mb=size), average=8.4, largest=118.0),
     "independent": Entrant(lambda _: Independent()),
     "dualquery": Entrant(lambda size: DualQuery(max_size_mb=size)),
+    "rap": Entrant(lambda _: RAP()),
     "gaussian": Entrant(lambda _: Gaussian(), model=False),
     "hdmm": Entrant(lambda _: HDMM(noise="gaussian")),
     "residual": Entrant(lambda _: Residual(), model=False),

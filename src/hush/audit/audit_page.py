@@ -34,8 +34,8 @@ SECTIONS = (
     ("Release", "The cost of the release was computed again from the queries and the noise in its file."),
 )
 GENERATED = (
-    "The generated table is invented and has its own budget. What was lost and stated there tests the mechanism and says "
-    "nothing about what your own releases cost."
+    "The generated table is invented and has its own budget. What was lost and stated there tests the mechanism; that "
+    "says nothing about what your own releases cost."
 )
 LONGEST = 1000
 
