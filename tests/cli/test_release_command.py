@@ -1,5 +1,6 @@
 """plan, release and query on the command line, as a user types them."""
 
+import json
 import re
 import sqlite3
 import subprocess
@@ -161,7 +162,7 @@ def bad(folder: Path, *changes: object) -> list[tuple[list[object], str]]:
         ([*base, *ask, "--epsilon", -1, "--delta", 1e-9], "epsilon=-1.0"),
         ([*base, *ask, "--epsilon", "nan", "--delta", 1e-9], "epsilon=nan"),
         ([*base, *ask, "--epsilon", 1, "--delta", 0.9], "delta=0.9: expected a number from 0 to 1/2"),
-        ([*base, *ask, "--epsilon", 1, "--mechanism", "residual"], "add a delta"),
+        ([*base, *ask, "--epsilon", 1, "--mechanism", "residual"], "add --delta 1e-9"),
         ([*base, *budget, "--workload", "agee"], "did you mean 'age'"),
         ([*base, *budget, "--workload", ""], "empty"),
         ([*base, *budget, *ask, "--mechanism", "magic"], "magic"),
@@ -271,6 +272,36 @@ def test_a_delta_above_one_over_the_rows_is_warned_of(folder: Path) -> None:
     assert done.exit_code == 0
     assert f"hush: {warning}" in done.stderr
     assert "delta" not in hush_command(*here, *asked, "--rows", 1000, "--force").stderr
+
+
+def test_gaussian_noise_takes_a_delta_from_the_public_number_of_rows(folder: Path) -> None:
+    asked = ("--workload", "sex", "--mechanism", "residual", "--epsilon", 1)
+    plan = ("plan", folder / "people.toml", *asked)
+    release = ("release", folder / "people.csv", "--schema", folder / "people.toml", "-o", folder / "a.hush", *asked)
+    for command in (plan, release):
+        refused = hush_command(*command)
+        assert refused.exit_code != 0
+        assert "epsilon=1: residual adds Gaussian noise, which needs a delta" in refused.stderr
+        assert "add --delta 1e-9, or --rows" in refused.stderr
+        zero = hush_command(*command, "--rows", 5000, "--delta", 0)
+        assert "pure DP, which Gaussian noise cannot give" in zero.stderr
+        told = hush_command(*command, "--rows", 5000)
+        assert told.exit_code == 0, told.output
+        assert "delta=2e-05 was chosen, 1/(10 rows) for --rows 5000" in told.stderr
+        assert "was chosen" not in hush_command(*command, "--rows", 5000, "--delta", 1e-9, "--force").stderr
+    hush_command(*release, "--rows", 5000, "--force")
+    assert load_release(folder / "a.hush").statement.budget == hush.Budget(epsilon=1.0, delta=2e-05)
+
+
+def test_epsilon_alone_stays_pure_where_a_mechanism_can_be(folder: Path) -> None:
+    for mechanism in ("auto", "direct", "dawa"):
+        asked = ("--workload", "sex", "--mechanism", mechanism, "--epsilon", 1, "--rows", 5000)
+        planned = hush_command("plan", folder / "people.toml", *asked, "--json")
+        assert json.loads(planned.stdout)["budget"] == {"epsilon": 1.0}
+        assert "was chosen" not in planned.stderr
+        assert "add --delta 1e-9 to allow Gaussian noise" in planned.stderr
+    rho = hush_command("plan", folder / "people.toml", "--workload", "sex", "--rho", 1)
+    assert rho.stderr == ""
 
 
 def test_without_rows_a_delta_is_held_against_the_released_number_of_them(folder: Path) -> None:

@@ -237,12 +237,45 @@ class BudgetOptions:
             raise BudgetError("no budget was given; add --epsilon 1 --delta 1e-9, or --rho 0.01")
         return hush.Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
 
+    def read_for(self, mechanism: Mechanism, rows: int | None) -> hush.Budget:
+        """The budget; where Gaussian noise needs a delta and none was given, 1 / (10 rows), with a warning.
+
+        Privacy: `rows` is a public number that the owner states. Without it there is no default.
+        """
+        from hush.mechanisms.usefulness import check_rows
+        from hush.privacy.budget import number_text
+
+        budget = self.read()
+        if not budget.pure or self.delta is not None:
+            return budget
+        try:
+            mechanism.accounted(budget)
+            return budget
+        except BudgetError:
+            needed = f"{mechanism.name} adds Gaussian noise, which needs a delta, and no --delta was given"
+        if rows is None:
+            raise BudgetError(
+                f"{budget}: {needed}; add --delta 1e-9, or --rows with the public number of rows, which sets delta to "
+                "1/(10 rows)"
+            )
+        chosen = hush.Budget(epsilon=self.epsilon, delta=1 / (10 * check_rows(rows)))
+        click.echo(
+            f"hush: {needed}; delta={number_text(chosen.delta or 0.0)} was chosen, 1/(10 rows) for --rows {rows}. "
+            "Delta is the chance that the promise of epsilon fails; add --delta to choose your own",
+            err=True,
+        )
+        return chosen
+
 
 budget_options = _gathered(
     "limit",
     BudgetOptions,
     click.option("--epsilon", type=float, help="Epsilon of the budget."),
-    click.option("--delta", type=float, help="Delta of the budget, far below one over the number of people."),
+    click.option(
+        "--delta",
+        type=float,
+        help="Delta of the budget, far below one over the number of people; without it epsilon is pure.",
+    ),
     click.option("--rho", type=float, help="Budget in zCDP."),
     click.option("--mu", type=float, help="Budget in Gaussian DP."),
 )

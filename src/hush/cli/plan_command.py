@@ -28,6 +28,11 @@ from hush.errors import BudgetError, printable
 if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan
 
+PURE = (
+    "--epsilon without --delta is pure differential privacy, so the noise is Laplace; add --delta 1e-9 to allow "
+    "Gaussian noise, which is often smaller"
+)
+
 
 @click.command()
 @click.argument("schema", type=PATH)
@@ -40,7 +45,8 @@ if TYPE_CHECKING:
 @click.option(
     "--rows",
     type=int,
-    help="Expected number of rows: shows errors relative to a uniform table, and refuses a budget that is too small.",
+    help="Expected number of rows, a public guess: shows errors relative to a uniform table, refuses a budget that is "
+    "too small, and sets delta to 1/(10 rows) where Gaussian noise needs one and --delta is left out.",
 )
 @click.option("--thorough", is_flag=True, help="With --mechanism auto: also try what takes long or can win little.")
 @format_option
@@ -80,12 +86,13 @@ def plan(
         check_rows(rows)
     plan: Plan
     if target_error is None:
-        budget = limit.read()
+        mechanism = chosen.read()
+        budget = limit.read_for(mechanism, rows)
         with progress_bar("planning") as progress:
             plan = hush.plan(
                 workload,
                 budget,
-                chosen.read(),
+                mechanism,
                 max_rows_per_unit=unit_rows,
                 thorough=thorough,
                 progress=progress,
@@ -106,6 +113,8 @@ def plan(
         click.echo(json.dumps(plan.to_dict(), indent=2))
     else:
         console.print(*plan_tables(plan, rows=rows))
+    if limit.given and plan.budget.pure and plan.epsilon:
+        click.echo(f"hush: {PURE}", err=True)
     if target_error is not None:
         at = 1e-9 if limit.delta is None else limit.delta
         worth = hush.Budget(rho=float(plan.budget.rho)).epsilon_at(at)

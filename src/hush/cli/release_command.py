@@ -147,7 +147,12 @@ def round_text(number: int, clique: Clique) -> str:
 )
 @click.option("--resume", type=PATH, help="An interrupted release to continue; it holds the workload and the budget.")
 @mechanism_options
-@click.option("--rows", type=int, help="Expected number of rows, a public guess: a budget too small for it is refused.")
+@click.option(
+    "--rows",
+    type=int,
+    help="Expected number of rows, a public guess: refuses a budget that is too small, and sets delta to 1/(10 rows) "
+    "where Gaussian noise needs one and --delta is left out.",
+)
 @click.option("--unit", help="Id column of the people or units to protect.  [default: from the schema]")
 @click.option("--max-rows-per-unit", type=int, help="At most this many rows of a unit are used.")
 @counts_option
@@ -224,8 +229,9 @@ def release(
         job = ReleaseJob(_loaded_plan(plan_file, limit), **spending)
     else:
         workload, mechanism = question.read(declared), chosen.read()
+        budget = limit.read_for(mechanism, rows)
         with progress_bar("planning") as progress:
-            plan = hush.plan(workload, limit.read(), mechanism, max_rows_per_unit=protected.max_rows, progress=progress)
+            plan = hush.plan(workload, budget, mechanism, max_rows_per_unit=protected.max_rows, progress=progress)
         job = ReleaseJob(_payable(plan, ledger, dataset), **spending)
     plan = job.plan
     job.check_public(declared)

@@ -59,6 +59,10 @@ class Auto(Mechanism):
     thorough: bool = False
     progress: Progress | None = field(default=None, compare=False, metadata={"stored": False})
 
+    def accounted(self, budget: Budget) -> Budget:
+        """The budget itself: under pure epsilon, mechanisms with Laplace noise are compared."""
+        return budget
+
     def run(self, session: Session, plan: Plan) -> None:
         """Run the plan's own mechanism, which is never this one."""
         plan.settings.run(session, plan)
