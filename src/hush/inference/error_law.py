@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from statistics import NormalDist
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -36,11 +36,15 @@ REACH = {"gaussian": 9.0, "laplace": 32.0}  # standard deviations that a grid sp
 GRID, LARGEST_GRID = 1 << 13, 1 << 16
 MOST_PARTS = 1024  # of the largest coefficient, tried as a common measure
 SUREST = 1 - 1e-9  # levels beyond this get a bound in place of a quantile
+ROUNDING = 2.0**-45  # of what a sum adds up, without signs: 256 roundings of a float
 TABLED = 4096.0  # quantiles of wider laws follow from continuous ones to all digits shown
 
 
 class ErrorLaw:
     """The law of sum_j c_j N_j, given as parts: coefficients, how often each occurs, and the law of their noise.
+
+    `rounding` bounds how far floats put the estimate from sum_j c_j y_j; see `rounding_error`. Where noise is hardly
+    ever drawn, it is the whole margin.
 
     >>> from fractions import Fraction
     >>> one = ErrorLaw([(np.ones(1), np.ones(1), DiscreteGaussian(Fraction(1)))])
@@ -51,7 +55,7 @@ class ErrorLaw:
     1.5
     """
 
-    def __init__(self, parts: Iterable[Part]) -> None:
+    def __init__(self, parts: Iterable[Part], rounding: float = 0.0) -> None:
         merged: dict[Law, list[tuple[Floats, Floats]]] = {}
         for coefficients, counts, law in parts:
             values = np.abs(coefficients).ravel()
@@ -62,7 +66,8 @@ class ErrorLaw:
             if len(values):
                 self.parts.append((values, counts, law))
         self.stddev = math.sqrt(sum(float(n @ c**2) * law.stddev**2 for c, n, law in self.parts))
-        self._key = tuple((values.tobytes(), counts.tobytes(), law) for values, counts, law in self.parts)
+        self.rounding = rounding
+        self._key = rounding, *((values.tobytes(), counts.tobytes(), law) for values, counts, law in self.parts)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ErrorLaw) and self._key == other._key
@@ -76,7 +81,10 @@ class ErrorLaw:
         return any(law.name == "laplace" for _, _, law in self.parts)
 
     def margin(self, level: float) -> float:
-        """The least m with P(|E| <= m) >= level, up to the width of a grid."""
+        """The least m with P(|E| <= m) >= level, up to the width of a grid, plus what rounding may add."""
+        return self._noise_margin(level) + self.rounding
+
+    def _noise_margin(self, level: float) -> float:
         if not self.parts:
             return 0.0
         if len(self.parts) == 1 and self.parts[0][1].sum() == 1:
@@ -178,6 +186,20 @@ def quantile(law: Law, level: float) -> float:
         return float(max(0, math.ceil(middle - 0.5)))
     masses = law.pmf(np.arange(math.ceil(middle) + 8))
     return float(np.argmax(masses[0] + 2 * np.concatenate([[0.0], np.cumsum(masses[1:])]) >= level))
+
+
+def rounding_error(coefficients: Floats, counts: Floats, largest: float) -> float:
+    """How far floats may put a sum of noisy numbers from its exact value: a share of sum_j |c_j| max |y_j|.
+
+    >>> rounding_error(np.array([-0.5, 1.0]), np.array([2.0, 1.0]), 8.0) == 16 * ROUNDING
+    True
+    """
+    return ROUNDING * float((np.abs(coefficients) * counts).sum()) * largest
+
+
+def largest_of(numbers: np.ndarray[Any, Any]) -> float:
+    """max |y_j|; 0 where there is none."""
+    return max(float(numbers.max(initial=0)), -float(numbers.min(initial=0)))
 
 
 def product_part(coefficients: Floats, others: Iterable[Floats], law: Law) -> Part:

@@ -120,7 +120,7 @@ def sum_margins(
         if found is None or not others:
             return found
         more = [(other.coefficients[row], np.ones(1), other.law) for other in others]
-        return ErrorLaw([*found.parts, *more])
+        return ErrorLaw([*found.parts, *more], found.rounding)
 
     laplace = estimates.laplace or any(other.law.name == "laplace" for other in others)
     margins = ErrorMargins(std_error.ravel(), half_steps, lambda: _known(kinds(), law, sums.size), laplace=laplace)

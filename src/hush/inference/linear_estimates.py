@@ -23,7 +23,7 @@ import numpy as np
 from hush.arrays import Floats, apply_each, axes_outside, reordered, spread, summed
 from hush.domain import Clique, Domain, maximal_cliques
 from hush.errors import ConvergenceError, WorkloadError
-from hush.inference.error_law import ErrorLaw, product_part
+from hush.inference.error_law import ErrorLaw, Part, largest_of, product_part, rounding_error
 from hush.linops import Identity, LinearOperator
 from hush.linops.along import along_all
 from hush.privacy.measurement import Measurements
@@ -53,6 +53,7 @@ class _ProductEstimates:
     def __init__(self, answers: LinearMeasurements, products: Sequence[ProductStrategy]) -> None:
         self._answers = answers
         self._products = products
+        self._largest_known: dict[int, float] = {}
 
     @property
     def domain(self) -> Domain:
@@ -70,6 +71,17 @@ class _ProductEstimates:
     @property
     def laplace(self) -> bool:
         return self._answers.strategy.noise is NoiseKind.LAPLACE
+
+    def _raw(self, product: ProductStrategy) -> np.ndarray[Any, Any]:
+        """The noisy integers of a product."""
+        return self._answers[self._answers.strategy.products.index(product)]
+
+    def _largest(self, product: ProductStrategy) -> float:
+        """The largest of them."""
+        index = self._answers.strategy.products.index(product)
+        if index not in self._largest_known:
+            self._largest_known[index] = largest_of(self._answers[index])
+        return self._largest_known[index]
 
     def _levels(self, clique: Clique) -> list[LinearOperator]:
         return [Identity(size) for size in self.domain.sizes(clique)]
@@ -160,11 +172,12 @@ class LocalEstimates(_ProductEstimates):
         for axis, (_, factor) in enumerate(inside):
             tensor = factor.adjoint(tensor, axis)
         totals = [factor.adjoint(np.ones(factor.size), 0) for group, factor in pairs if not set(group) & set(names)]
-        return ErrorLaw([product_part(tensor / product.query.scale, totals, product.law)])
+        part = product_part(tensor / product.query.scale, totals, product.law)
+        return ErrorLaw([part], rounding_error(part[0], part[1], self._largest(product)))
 
     def _values(self, product: ProductStrategy, names: Clique) -> Floats:
         """The estimated counts over some attributes of a product; totals come first, while they shrink the work."""
-        tensor: np.ndarray[Any, Any] = self._answers[self._answers.strategy.products.index(product)]
+        tensor = self._raw(product)
         kept: list[tuple[AxisStrategy, Clique, tuple[int, ...]]] = []
         for axis in reversed(range(len(product.factors))):
             group, factor = product.groups[axis], product.factors[axis]
@@ -303,10 +316,12 @@ class GlobalEstimates(_ProductEstimates):
             return None
         counts = spread(np.asarray(coefficients, dtype=np.float64), names, joint.clique)
         solved = joint.solve(np.broadcast_to(counts, joint.sizes))
-        return ErrorLaw(
+        parts: list[Part] = [
             (joint.measure(product, solved) / (variance * product.query.scale), np.ones(1), product.law)
             for product, variance in zip(self._products, joint.noise_variances, strict=True)
-        )
+        ]
+        pairs = zip(parts, self._products, strict=True)
+        return ErrorLaw(parts, sum(rounding_error(c, n, self._largest(product)) for (c, n, _), product in pairs))
 
     def _inner(self, names: Clique, first: Floats, second: Floats) -> float:
         """f^T N^+ s for coefficients on the cells of a clique."""

@@ -27,7 +27,7 @@ import numpy as np
 from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain
 from hush.errors import WorkloadError
-from hush.inference.error_law import ErrorLaw, Law, Part, product_part
+from hush.inference.error_law import ErrorLaw, Law, Part, largest_of, product_part, rounding_error
 from hush.inference.residual_reconstruction import Reconstruction, collapse, subset_levels
 from hush.linops import Identity, LinearOperator
 from hush.linops.along import along
@@ -61,19 +61,21 @@ def covariance_of(strategy: ResidualStrategy, first: Combination, second: Combin
     return float(sum(strategy.sigma_squared[index] * np.sum(left[index] * right[index]) for index in shared))
 
 
-def combination_law(strategy: ResidualStrategy, combination: Combination) -> ErrorLaw:
+def combination_law(answers: Measurements[ResidualStrategy], combination: Combination) -> ErrorLaw:
     """The law of the error of a sum of cells."""
-    return set_law(strategy, _collapsed(strategy, combination))
+    return set_law(answers, _collapsed(answers.strategy, combination))
 
 
-def set_law(strategy: ResidualStrategy, coefficients: Mapping[int, Floats]) -> ErrorLaw:
+def set_law(answers: Measurements[ResidualStrategy], coefficients: Mapping[int, Floats]) -> ErrorLaw:
     """The law of the error of a sum with coefficients on the residual answers of some sets, by their positions."""
+    strategy, rounding = answers.strategy, 0.0
     parts: list[Part] = []
     for index, values in coefficients.items():
         scale = strategy.query(index).scale
         law = DiscreteGaussian(Fraction(strategy.sigma_squared[index]) * scale**2)
         parts.append((values / scale, np.ones(1), law))
-    return ErrorLaw(parts)
+        rounding += rounding_error(values / scale, np.ones(1), largest_of(answers[index]))
+    return ErrorLaw(parts, rounding)
 
 
 def _collapsed(strategy: ResidualStrategy, combination: Combination) -> dict[int, Floats]:
@@ -115,6 +117,11 @@ class ResidualEstimates:
         self._answers = answers
         self._sources = sources  # the tables that the answers combine; None if these were measured themselves
         self._reconstruction = Reconstruction(answers)
+
+    @cached_property
+    def _largest(self) -> float:
+        """The largest answer."""
+        return largest_of(self._answers.flat)
 
     @property
     def _whole(self) -> bool:
@@ -210,11 +217,12 @@ class ResidualEstimates:
         extended = collapse(reordered(np.asarray(coefficients, dtype=np.float64), names, ordered), bases)
         sets = list(zip(self.strategy.closure.subsets(ordered).tolist(), subset_levels(len(ordered)), strict=True))
         if self._sources is None:
-            return set_law(self.strategy, {index: np.asarray(extended[levels]) for index, (_, levels) in sets})
-        return ErrorLaw(
+            return set_law(self._answers, {index: np.asarray(extended[levels]) for index, (_, levels) in sets})
+        parts = [
             self._part(source, ordered, [(index, mask, np.asarray(extended[levels])) for index, (mask, levels) in sets])
             for source in self._sources
-        )
+        ]
+        return ErrorLaw(parts, rounding_error(extended, np.ones(1), self._largest))
 
     def _part(self, source: NoisySource, clique: Clique, sets: list[tuple[int, int, Floats]]) -> Part:
         """The coefficients of a source's noise, those of attributes outside the clique with how often they occur."""

@@ -237,7 +237,7 @@ class ResidualContent(StrategyContent[ResidualStrategy]):
 
     def combination(self, parts: Sequence[tuple[Clique, Any]]) -> tuple[float, ErrorLaw]:
         """The value and the exact law: the correlations of the noise across tables are known."""
-        return Reconstruction(self.answers).estimate_of(parts), combination_law(self.strategy, parts)
+        return Reconstruction(self.answers).estimate_of(parts), combination_law(self.answers, parts)
 
 
 class LinearContent(StrategyContent[LinearStrategy]):
