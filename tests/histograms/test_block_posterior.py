@@ -132,7 +132,7 @@ def test_least_squares_correct_the_posterior_where_the_prior_does_not_fit() -> N
 def test_bands_know_the_noise_of_least_squares() -> None:
     x = np.zeros((16, 16), dtype=np.int64)
     tables = noisy(x, 10)
-    fit, bands = BlockFit(tables), block_posterior._Bands(tables, tuple(AxisGrid(np.arange(17)) for _ in range(2)))
+    fit, bands = BlockFit(tables), block_posterior._Bands.of(tables, tuple(AxisGrid(np.arange(17)) for _ in range(2)))
     wavelets = block_posterior.haar(np.eye(16), 1).T
     variances = fit.products([wavelets, wavelets], [wavelets, wavelets])
     for scales in np.ndindex(*bands.variances.shape):
@@ -148,7 +148,7 @@ def test_bands_know_the_noise_of_least_squares() -> None:
 def test_bands_of_uneven_buckets_have_the_noise_of_dense_forms(queries: str) -> None:
     grids = (AxisGrid(np.array([0, 1, 2, 5, 9, 10, 30])), AxisGrid(np.array([0, 4, 5, 11])))
     table = Measurement.of(HatQuery(("a", "b"), grids), np.zeros((6, 3), dtype=np.int64), DiscreteGaussian(Fraction(4)))
-    bands, forms = block_posterior._Bands([table], grids), [AxisForm(grid, queries) for grid in grids]
+    bands, forms = block_posterior._Bands.of([table], grids), [AxisForm(grid, queries) for grid in grids]
     bands.variances = np.random.default_rng(5).uniform(1, 2, bands.variances.shape)
     expected = bands.variances
     for axis, form in enumerate(forms):
@@ -163,7 +163,7 @@ def test_bands_of_a_long_axis_take_little_memory() -> None:
     grids = (AxisGrid(np.arange(20_001)), AxisGrid(np.arange(3)))
     query = HatQuery(("a", "b"), grids)
     table = Measurement.of(query, np.zeros((20_000, 2), dtype=np.int64), DiscreteGaussian(Fraction(4)))
-    bands, forms = block_posterior._Bands([table], grids), [AxisForm(grid, "ranges") for grid in grids]
+    bands, forms = block_posterior._Bands.of([table], grids), [AxisForm(grid, "ranges") for grid in grids]
     tracemalloc.start()
     try:
         noise = bands.noise(forms)

@@ -32,7 +32,7 @@ def test_the_error_is_that_of_the_strategy(queries: str, noise: NoiseKind, axes:
         if noise is NoiseKind.LAPLACE:
             precision += float(share) ** 2 / 2 * matrix.T @ matrix
         else:
-            precision += 2 * float(share) / (matrix**2).sum(axis=0).max() * matrix.T @ matrix
+            precision += float(share) / 2 / (matrix**2).sum(axis=0).max() * matrix.T @ matrix  # rho = 1/4
     assert design.error == pytest.approx(math.sqrt(np.trace(form @ np.linalg.inv(precision))), rel=1e-3)
 
 

@@ -7,8 +7,9 @@ counts show it: what they say against it is taken from least squares instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Self
 
 import numpy as np
 
@@ -89,7 +90,7 @@ def settled_buckets(measured: Sequence[Measurement], fit: BlockFit, queries: str
     posterior = posterior_buckets(measured, fit.grids)
     shape = posterior.shape[: len(fit.grids)]
     out, flat = np.empty_like(posterior).reshape(*shape, -1), fit.buckets.reshape(*shape, -1)
-    bands = _Bands(measured, fit.grids)
+    bands = _Bands.of(measured, fit.grids)
     forms = [AxisForm(grid, queries) for grid in fit.grids]
     noise = bands.noise(forms)
     for column, means in enumerate(np.moveaxis(posterior.reshape(*shape, -1), -1, 0)):
@@ -102,22 +103,31 @@ def settled_buckets(measured: Sequence[Measurement], fit: BlockFit, queries: str
     return out.reshape(posterior.shape)
 
 
+def blocks_noise(grids: Sequence[AxisGrid], variances: Mapping[int, float], queries: str) -> float:
+    """The sum over all queries of the variance of least squares, from the variances of counts at levels of the tree."""
+    tree = BlockTree(tuple(grid.buckets for grid in grids))
+    return _Bands(tree, variances).noise([AxisForm(grid, queries) for grid in grids])
+
+
 class _Bands:
     """Haar wavelets of all pairs of scales over the buckets, and the noise of least squares in each."""
 
-    def __init__(self, measured: Sequence[Measurement], grids: Sequence[AxisGrid]) -> None:
-        self._shape = tuple(grid.buckets for grid in grids)
-        tree = BlockTree(self._shape)
-        self._bits = tree.bits
-        levels = []
-        for table in measured:
-            runs = tree.runs(tree.level_of(tuple(grid.buckets for grid in table.asked.grids)))  # type: ignore[union-attr]
-            levels.append((runs, math.prod(runs) / max(table.law.stddev**2, 1e-12)))
+    def __init__(self, tree: BlockTree, variances: Mapping[int, float]) -> None:
+        """Bands over the buckets of a tree, with the variances of the counts at the levels that are measured."""
+        self._shape, self._bits = tree.buckets, tree.bits
+        levels = [(tree.runs(level), math.prod(tree.runs(level)) / variance) for level, variance in variances.items()]
         self.variances = np.empty([bits + 1 for bits in self._bits])
         for scales in np.ndindex(*self.variances.shape):
             halves = [1 << (bits - scale) for bits, scale in zip(self._bits, scales, strict=True)]
             uncut = [p for runs, p in levels if all(half >= run for half, run in zip(halves, runs, strict=True))]
             self.variances[scales] = 1 / sum(uncut)
+
+    @classmethod
+    def of(cls, measured: Sequence[Measurement], grids: Sequence[AxisGrid]) -> Self:
+        tree = BlockTree(tuple(grid.buckets for grid in grids))
+        shapes = [tuple(grid.buckets for grid in table.asked.grids) for table in measured]  # type: ignore[union-attr]
+        laws = [max(table.law.stddev**2, 1e-12) for table in measured]
+        return cls(tree, dict(zip(map(tree.level_of, shapes), laws, strict=True)))
 
     def _scale(self, axis: int) -> list[slice]:
         """Where the wavelets of every scale are along an axis: the constant, then ever shorter ones."""

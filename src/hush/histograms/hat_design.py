@@ -27,7 +27,8 @@ DIGITS = 1 << 16  # shares are whole multiples of this fraction of the budget
 class HatDesign:
     """Counts of buckets with the share `shares[0]` of a budget, and levels of hats with the others.
 
-    `error` is the root of the summed variances of all queries at a budget of one: epsilon, or rho.
+    `error` is the root of the summed variances of all queries, at a budget where the noise of a count has variance 2:
+    epsilon = 1, or rho = 1/4. Both kinds of noise so have one unit, the scale of Laplace noise of the same variance.
     """
 
     levels: tuple[tuple[int, ...], ...]
@@ -75,8 +76,8 @@ def _candidates(grids: Sequence[AxisGrid]) -> Iterator[tuple[int, ...]]:
 
 
 def _precision(share: float, largest_square: float, noise: NoiseKind) -> float:
-    """The inverse variance at a share of a budget of one of numbers whose columns have this largest square."""
-    return share**2 / 2 if noise is NoiseKind.LAPLACE else 2 * share / largest_square
+    """The inverse variance of numbers whose columns have this largest square, at a share of the budget of a design."""
+    return (share**2 if noise is NoiseKind.LAPLACE else share / largest_square) / 2
 
 
 def _best(

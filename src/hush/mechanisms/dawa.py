@@ -13,6 +13,7 @@ import numpy as np
 from hush.domain import Clique
 from hush.errors import BudgetError, SizeError, WorkloadError, is_number, shown
 from hush.histograms.axis_grid import AxisGrid, levels_below, query_count
+from hush.histograms.block_posterior import blocks_noise
 from hush.histograms.block_tree import LARGEST_TREE, POSTERIOR_BYTES, BlockTree, design_blocks
 from hush.histograms.grid_bias import GridBias
 from hush.histograms.hat_design import HatDesign, design_hats
@@ -57,7 +58,7 @@ class Axes(NamedTuple):
 
 
 class Grids(NamedTuple):
-    """Grids of some fineness, what is measured on them, and the error that this will have at a budget of one."""
+    """Grids of some fineness, and what is measured on them, with the error that this will have in units of noise."""
 
     pieces: int
     grids: tuple[AxisGrid, ...]
@@ -139,6 +140,7 @@ class Dawa(Mechanism):
     reference: ClassVar[str] = "Li 2013, chapter 6"
     content_kind: ClassVar[str] = HistogramContent.kind
     states: ClassVar[str] = "every answer of the release states the noise that it has"
+    told_by_columns: ClassVar[bool] = False
 
     bias_share: float = 0.0
     partition: str = "grids"
@@ -189,31 +191,30 @@ class Dawa(Mechanism):
         return list(axes_of(workload).clique)
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
-        axes = axes_of(plan.workload)
+        axes, noise = axes_of(plan.workload), noise_of(plan.budget)
         sizes = plan.domain.sizes(axes.clique[: axes.gridded])
-        whole = _gridded(sizes, max(sizes), axes.queries, noise_of(plan.budget))
         bound = sensitivity(ONE_CELL, max_rows=plan.max_rows_per_unit, neighbours=plan.neighbours)
-        unit = unit_noise(plan.budget.limit, noise_of(plan.budget), bound)
-        rmse = whole.design.error * unit / math.sqrt(query_count(whole.grids, axes.queries))
-        many = MANY * math.prod(sizes) * unit
-        words = {"cells": "cells", "prefix": "prefix sums", "ranges": "ranges"}[axes.queries]
-        looks = ("Looks", "at the number of rows, then at coarser and coarser buckets while these could pay")
-        measures = f"buckets and overlapping sums of {' x '.join(axes.clique[: axes.gridded])}"
-        if axes.gridded == 2 and axes.queries != "cells":
-            looks = ("Looks", "at the number of rows")
-            measures = f"fine buckets of {' x '.join(axes.clique[:2])} and nested blocks of them"
+        unit = unit_noise(plan.budget.limit, noise, bound)
+        words = {"cells": "levels", "prefix": "prefix sums", "ranges": "ranges"}[axes.queries]
+        names = " x ".join(axes.clique[: axes.gridded])
+        error, cells = finest_error(axes, sizes, noise) * unit, math.prod(sizes)
+        figure = f"RMSE {error:,.3g} over all {words} if every level is counted by itself with all of the budget"
         if self.partition != "grids":
-            looks = ("Looks", f"for buckets by {self.partition}, with {self.partition_share:.0%} of the budget")
-        return [
-            looks,
-            ("Measures", measures),
-            ("Without looking", f"RMSE {rmse:,.3g} on all {words}, whatever the data"),
-            ("Looking pays", f"below about {many:,.0f} rows, the more the smoother or emptier the histogram"),
-        ]
+            chosen = f"chosen by {self.partition}, with {self.partition_share:.0%} of the budget"
+            return [("Noise", figure), ("Buckets", chosen), ("Measures", f"buckets of {names}, and sums of them")]
+        if axes.gridded == 2 and axes.queries != "cells":
+            probes = "the number of rows, with 1 % to 5 % of the budget"
+            measures = f"fine buckets of {names}, and nested blocks of them"
+            buckets = f"every level is counted by itself from about {cells * unit / FINE_MAP:,.0f} rows on"
+        else:
+            probes = "the number of rows, then the bias of coarser and coarser buckets while these could pay off"
+            measures = f"buckets of {names}, and overlapping sums of them"
+            buckets = f"coarser ones pay off below about {MANY * cells * unit:,.0f} rows, most for smooth or empty data"
+        return [("Noise", figure), ("Probes", probes), ("Measures", measures), ("Buckets", buckets)]
 
     def work(self, workload: Workload) -> str:
         cells = workload.domain.size(axes_of(workload).clique)
-        return f"a histogram of {cells:,} cells; about {max(0.2, 2e-5 * cells):,.1f} s beside counting"
+        return f"a histogram of {cells:,} cells; about {max(0.2, 2e-5 * cells):,.1f} s, plus counting"
 
     def run(self, session: Session, plan: Plan) -> None:
         DawaRun(self, session, plan).run()
@@ -229,6 +230,18 @@ def unit_noise(limit: Fraction, noise: NoiseKind, bound: Sensitivity) -> float:
     if noise is NoiseKind.LAPLACE:
         return float(bound.l1 / limit)
     return math.sqrt(float(bound.l2_squared / (4 * limit)))
+
+
+def finest_error(axes: Axes, sizes: tuple[int, ...], noise: NoiseKind) -> float:
+    """The RMSE of all queries where every level is counted by itself, at all of a budget whose unit noise is one."""
+    whole = _gridded(sizes, max(sizes), axes.queries, noise)
+    total = whole.design.error**2
+    tree = BlockTree(sizes)
+    if axes.gridded == 2 and axes.queries != "cells" and math.prod(sizes) <= LARGEST_TREE:
+        design, power = design_blocks(tree, noise), 2 if noise is NoiseKind.LAPLACE else 1
+        variances = [2 / float(share) ** power for share in design.shares]
+        total = blocks_noise(whole.grids, dict(zip(design.levels, variances, strict=True)), axes.queries)
+    return math.sqrt(total / query_count(whole.grids, axes.queries))
 
 
 class DawaRun:

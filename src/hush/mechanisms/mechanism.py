@@ -82,6 +82,7 @@ class Mechanism(ABC):
     errors_known: ClassVar[str] = "measured tables"
     reference: ClassVar[str] = ""
     adaptive: ClassVar[bool] = True  # what it measures depends on earlier noisy answers
+    told_by_columns: ClassVar[bool] = True  # one-way tables at all of the budget show how accurate it is at best
     measures: ClassVar[bool] = True  # if not, it reads no row and costs nothing
     content_kind: ClassVar[str] = "tables"  # of its releases
     states: ClassVar[str] = "the release states bounds on the error of its tables"

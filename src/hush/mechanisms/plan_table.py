@@ -134,16 +134,14 @@ def _adaptive_facts(plan: Plan, rows: int | None) -> list[tuple[str, str]]:
     """In place of errors: the best accuracy of one-way tables, and what the mechanism says about itself."""
     if not plan.adaptive:
         return [("Error", plan.settings.states), *plan.settings.describe(plan)]
-    columns = plan.settings.columns(plan.workload)
-    best = OneWay.of(plan, columns, plan.rho / len(columns))
-    tables = "the one-way table" if len(columns) == 1 else f"the {len(columns):,} one-way tables"
-    noise = f"a count in {tables} has standard error {noise_text(best.stddev)} if all of the budget goes to them"
-    return [
-        ("Error", "not known beforehand: what is measured depends on the data"),
-        ("At best", f"{noise}, {_beside_cell(best, rows)}"),
-        *plan.settings.describe(plan),
-        ("How good", plan.optimality),
-    ]
+    lines = [("Error", "not known beforehand: what is measured depends on the data")]
+    if plan.settings.told_by_columns:
+        columns = plan.settings.columns(plan.workload)
+        best = OneWay.of(plan, columns, plan.rho / len(columns))
+        tables = "the one-way table" if len(columns) == 1 else f"the {len(columns):,} one-way tables"
+        noise = f"a count in {tables} has standard error {noise_text(best.stddev)} if all of the budget goes to them"
+        lines.append(("At best", f"{noise}, {_beside_cell(best, rows)}"))
+    return [*lines, *plan.settings.describe(plan), ("How good", plan.optimality)]
 
 
 def _beside_cell(best: OneWay, rows: int | None) -> str:

@@ -74,8 +74,10 @@ def predicted_error(plan: Plan, rows: int) -> tuple[float, str] | None:
     """The smallest mean absolute error of a table relative to its average cell, and which tables have it.
 
     If the plan knows its errors, that of the most accurate marginal of the workload, or None without marginals. If not,
-    that of one-way tables that get the whole budget.
+    that of one-way tables that get the whole budget, or None if these say nothing about the mechanism.
     """
+    if plan.adaptive and not plan.settings.told_by_columns:
+        return None
     if plan.adaptive:
         columns = plan.settings.columns(plan.workload)
         best = OneWay.of(plan, columns, plan.rho / len(columns))
