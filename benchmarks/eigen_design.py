@@ -9,7 +9,8 @@ reference prints neither their domain nor their pruning. The predicates are a sa
 does not print the sample's size.
 
 Reference: [Li 2013, Tables 4.1 and 5.2].
-Differs from [Li 2013]: Table 4.1's last row has its exponent wrong, and Hierarchical and Wavelet exchanged.
+Differs from [Li 2013]: Table 4.1's last row has its exponent wrong, and Hierarchical and Wavelet exchanged; Table 5.2
+names the two competitors on predicates the other way round.
 """
 
 from __future__ import annotations
