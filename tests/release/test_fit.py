@@ -77,7 +77,11 @@ def test_bad_measurements_are_refused(make: Any, error: type[HushError], text: s
         ({"total": "many"}, DataError, "expected a number of records"),
         ({"total": True}, DataError, "expected a number of records"),
         ({"method": "best"}, WorkloadError, "expected one of auto, exact, approximate"),
-        ({"estimator": "newton"}, WorkloadError, "estimator='newton'"),
+        (
+            {"estimator": "newton"},
+            WorkloadError,
+            "estimator='newton': expected one of 'natural', 'mirror', 'dual averaging', 'relaxed'",
+        ),
         ({"tolerance": 0.0}, WorkloadError, "tolerance"),
         ({"tolerance": np.nan}, WorkloadError, "tolerance"),
         ({"iterations": 0}, WorkloadError, "iterations=0"),

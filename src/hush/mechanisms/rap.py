@@ -81,8 +81,8 @@ class RAP(Mechanism):
     sum of all errors less half of sigma n_r sqrt(2 / pi), as AIM has it. The table is measured whole, which costs what
     one of its cells does. K is 1, and T two for each column asked for, 32 at most. The last rows stop before they
     follow the noise, by `restraint`; see `fit_relaxed`.
-    `measure="cells"`: candidates are single answers, cells of asked marginals and targets of asked thresholds; the
-    algorithm of the document. T is 16, and T K is N sqrt(rho) / 16.
+    `measure="cells"`: candidates are single answers, cells of asked marginals and targets of asked thresholds, as in
+    the document; columns, rare levels and fits are as above. T is 16, and T K is N sqrt(rho) / 16.
     `measure="all"`: no choice; every asked marginal once, and for r of k columns all tables over two to r + 1 of them,
     three at most; the non-adaptive form.
 
@@ -95,7 +95,8 @@ class RAP(Mechanism):
     Differs from [Avent 2023]: K choices at once have the noise of K choices at rho_t / (2 K) each, a Gumbel scale of
     sqrt(K / rho_t), where the printed scale spends 1.5 rho_t; answers chosen before are left out by name, never by
     position; neighbours add or remove a row, so the number of rows is noisy and known from the columns; rare levels
-    are counted together.
+    are counted together; rows start nearly alike and are fitted to noisy numbers weighted by their noise, where the
+    document starts at random, clips answers to [0, 1] and weights all alike.
 
     >>> import hush
     >>> workload = hush.Workload.kway(hush.Domain({"age": 85, "sex": 2, "race": 5}), 3)

@@ -10,7 +10,7 @@ from hush.constraints import Constraint
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DataError, SizeError, WorkloadError, shown
 from hush.graphical.fit_problem import Callback
-from hush.graphical.fitting import Estimator, fit_model
+from hush.graphical.fitting import ESTIMATORS, Estimator, fit_model
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.likelihood import Loss
 from hush.graphical.total import SMALLEST_TOTAL
@@ -121,6 +121,9 @@ def fit(
         raise WorkloadError(f"constraints={shown(constraints)}: expected a list of hush.Constraint, which may be empty")
     if start is not None and not isinstance(start, Model):
         raise WorkloadError(f"start={shown(start)}: expected a model from hush.fit, or None")
+    if not isinstance(estimator, str) or estimator not in (*ESTIMATORS, RELAXED):
+        known = ", ".join(map(repr, (*ESTIMATORS, RELAXED)))
+        raise WorkloadError(f"estimator={shown(estimator)}: expected one of {known}")
     if estimator == RELAXED:
         squares = None if isinstance(loss, str) and loss in ("auto", "gaussian") else loss
         _refuse_unused("relaxed rows", loss=squares, callback=callback, method=None if method == "exact" else method)
