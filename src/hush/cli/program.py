@@ -17,6 +17,7 @@ from hush.errors import HushError
 BAD_INPUT = 2
 INTERNAL_ERROR = 70
 INTERRUPTED = 130
+GARBAGE = 100_000  # new objects before a search for garbage; imports make many objects and hardly any garbage
 _HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # a group without a command; since click 8.2
 
 
@@ -72,6 +73,7 @@ class HushGroup(click.Group):
         """Run a command line; raises SystemExit unless `standalone_mode` is false."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **extra)
+        gc.set_threshold(GARBAGE)
         atexit.register(_leave_garbage)
         try:
             code = super().main(args, prog_name, complete_var, False, **extra)
