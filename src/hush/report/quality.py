@@ -141,8 +141,9 @@ def _of_order(release: Release, order: int, total: float) -> OrderQuality | None
 
 def _with_errors(estimates: Estimates, order: int) -> set[Clique]:
     """The tables over so many columns that lie inside a table whose errors are known."""
-    bounded = isinstance(estimates, BoundedEstimates)
-    largest = (clique for clique in estimates.cliques if not bounded or estimates.has_covariance(clique))
+    largest = list(estimates.cliques)
+    if isinstance(estimates, BoundedEstimates):
+        largest = [clique for clique in largest if estimates.has_covariance(clique)]
     return {inner for clique in largest for inner in itertools.combinations(estimates.domain.clique(clique), order)}
 
 
