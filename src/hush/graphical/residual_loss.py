@@ -22,7 +22,7 @@ from hush.domain import Domain
 from hush.errors import WorkloadError
 from hush.graphical.marginal_loss import MarginalLoss
 from hush.inference.factors import Factors
-from hush.linops import Identity, Kronecker, LinearOperator, Scaled, Total
+from hush.linops import Identity, Kronecker, LevelSums, LinearOperator, Scaled, Total
 from hush.linops.permuted import Reordered
 from hush.privacy.measurement import Measurement
 
@@ -48,6 +48,8 @@ def largest_eigenvalue(query: LinearOperator) -> float:
         return 1.0
     if isinstance(query, Total):
         return float(query.shape[1])
+    if isinstance(query, LevelSums):
+        return float(np.bincount(query.codes).max())
     if isinstance(query, Scaled):
         return query.factor**2 * largest_eigenvalue(query.operator)
     if isinstance(query, Reordered):

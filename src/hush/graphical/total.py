@@ -10,7 +10,7 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import DataError, shown
-from hush.linops import AllRange, Identity, Kronecker, LinearOperator, Prefix, Stack, Total
+from hush.linops import AllRange, Identity, Kronecker, LevelSums, LinearOperator, Prefix, Stack, Total
 from hush.linops.permuted import Reordered
 from hush.privacy.measurement import EXTREME, Measurement, placed
 
@@ -91,7 +91,7 @@ def _factors(query: LinearOperator) -> list[LinearOperator]:
 def _coefficients(query: LinearOperator) -> Floats | None:
     """The shortest v with Q^T v = 1, None where there is none, or it takes too many iterations to find."""
     m, n = query.shape
-    if isinstance(query, Identity | Total):
+    if isinstance(query, Identity | Total | LevelSums):
         return np.ones(m)
     if isinstance(query, Prefix):  # its last row is the total, and its rows are independent
         return np.where(np.arange(m) == m - 1, 1.0, 0.0)

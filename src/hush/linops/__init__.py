@@ -5,6 +5,7 @@ from hush.linops.combination import Product, Scaled, Stack, Sum
 from hush.linops.equivalent import Equivalent
 from hush.linops.haar import Haar
 from hush.linops.kronecker import Kronecker
+from hush.linops.level_sums import LevelSums
 from hush.linops.levels_and_total import CompoundSymmetric, LevelsAndTotal
 from hush.linops.marginal_gram import MarginalGram
 from hush.linops.marginal_set import MarginalSet
@@ -23,6 +24,7 @@ __all__ = [
     "Haar",
     "Identity",
     "Kronecker",
+    "LevelSums",
     "LevelsAndTotal",
     "LinearOperator",
     "MarginalGram",

@@ -13,7 +13,7 @@ import numpy as np
 
 from hush.arrays import Floats, Integers
 from hush.domain import Domain
-from hush.linops import Identity, Kronecker, LinearOperator
+from hush.linops import Identity, Kronecker, LevelSums, LinearOperator
 from hush.privacy.measurement import Measurement
 from hush.workloads.decision_diagram import FormulaRow
 from hush.workloads.threshold_target import TargetRow
@@ -45,6 +45,7 @@ class CoarseLevels:
     def of(cls, domain: Domain, measurements: Iterable[Measurement]) -> CoarseLevels:
         """What placed measurements leave together; a column's own noisy table tells none of its levels apart."""
         codes = {name: np.zeros(domain[name], dtype=np.int64) for name in domain}
+        seen: set[tuple[str, LinearOperator | None]] = set()
         for measurement in measurements:
             if measurement.query is None and len(measurement.clique) <= 1:
                 continue
@@ -58,6 +59,9 @@ class CoarseLevels:
                     codes[name] = _ordered(codes[name], classes)
                 continue
             for name, factor in zip(measurement.clique, factors_of(measurement, sizes), strict=True):
+                if (name, factor) in seen:
+                    continue
+                seen.add((name, factor))
                 codes[name] = _ordered(codes[name], _told_apart(factor, domain[name]))
         return cls.even(domain, codes)
 
@@ -83,6 +87,20 @@ class CoarseLevels:
         """The sums over the codes of each coarse level."""
         return np.asarray(np.bincount(self.codes[name], weights=values, minlength=self.size(name)), dtype=np.float64)
 
+    def regrouped(self, name: str, block: Floats, codes: Integers | None) -> Floats:
+        """Numbers of coarse levels, on the last axis, as those of other groups of levels; None for all levels."""
+        if codes is None:
+            return self.spread(name, block)
+        shape = self.size(name), int(codes.max()) + 1
+        pairs, inverse = np.unique(self.codes[name] * shape[1] + codes, return_inverse=True)
+        shares = np.bincount(inverse.reshape(-1), weights=self.shares[name])
+        regrouped = np.zeros((*block.shape[:-1], shape[1]))
+        order = np.argsort(pairs % shape[1], kind="stable")
+        levels, starts = np.unique(pairs[order] % shape[1], return_index=True)
+        parts = block[..., pairs[order] // shape[1]] * shares[order]
+        regrouped[..., levels] = np.add.reduceat(parts, starts, axis=-1)
+        return regrouped
+
     def spread(self, name: str, block: Floats) -> Floats:
         """Numbers of coarse levels, on the last axis, as those of all levels."""
         return np.asarray(block[..., self.codes[name]] * self.shares[name])
@@ -99,6 +117,8 @@ def factors_of(measurement: Measurement, sizes: Sequence[int]) -> list[LinearOpe
 
 
 def _told_apart(factor: LinearOperator | None, levels: int) -> Integers:
+    if isinstance(factor, LevelSums):
+        return factor.codes
     if factor is None or factor.shape[0] * levels > MOST_DENSE:
         return np.arange(levels)
     return np.unique(factor.dense(), axis=1, return_inverse=True)[1].reshape(-1)

@@ -32,6 +32,7 @@ LOOK = 20  # steps after which the gain is looked at
 QUICK_PASSES = 6  # over all tables, a part of them at each step, before the steps that look at all
 COOLINGS = 3  # times that steps become smaller before the fit stops
 ARRAYS = 8  # of the size of the rows, held at a time
+FEWEST_SHRUNK = 3  # numbers, which are never moved towards their mean
 
 
 def fit_relaxed(
@@ -163,6 +164,16 @@ def _descend(
     return np.ascontiguousarray(best.T), {"iterations": float(number), "value": least}, status
 
 
+def relaxed_bytes(rows: int, widths: Sequence[int], levels: int, largest: int) -> int:
+    """The memory of a fit at its peak, at most.
+
+    `widths` are the numbers of coarse levels of the columns, `levels` that of all levels of all columns, and `largest`
+    the cells of the largest noisy table.
+    """
+    split = max(widths, default=1) ** 2  # from the coarse levels of a start to those of a fit
+    return 8 * (2 * ARRAYS * rows * sum(widths) + split + 16 * levels + 6 * largest)
+
+
 def column_shares(coarse: CoarseLevels, measurements: Sequence[Measurement], total: float) -> dict[str, Floats]:
     """The shares of all levels of every column: from its own noisy tables, else from one that holds it, else even.
 
@@ -189,7 +200,7 @@ def column_shares(coarse: CoarseLevels, measurements: Sequence[Measurement], tot
             shares[name] = np.full(size, 1.0 / size)
             continue
         values = sums[name] / precision[name]
-        for level in range(coarse.size(name)):
+        for level in np.flatnonzero(np.bincount(coarse.codes[name]) > FEWEST_SHRUNK):
             inside = coarse.codes[name] == level
             values[inside] = shrunk(values[inside], 1.0 / precision[name])
         shares[name] = on_simplex(values / total)
@@ -208,7 +219,7 @@ def shrunk(values: Floats, variance: float) -> Floats:
     >>> shrunk(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), 2.5).tolist()
     [2.0, 2.5, 3.0, 3.5, 4.0]
     """
-    if len(values) < 4:
+    if len(values) <= FEWEST_SHRUNK:
         return values
     mean = values.mean()
     spread = float(((values - mean) ** 2).sum())

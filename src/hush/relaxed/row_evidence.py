@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hush.arrays import Floats, Integers
-from hush.linops import Kronecker, LinearOperator
+from hush.linops import Kronecker, LevelSums, LinearOperator
 from hush.memory import require_memory
 from hush.privacy.measurement import Measurement
 from hush.relaxed._kernels import predict_table, predict_targets, pull_table, pull_targets
@@ -64,6 +64,8 @@ class RowEvidence:
         self.total = total
         self.width = int(coarse.offsets[-1])
         self._starts = dict(zip(coarse.domain, coarse.offsets.tolist(), strict=False))
+        self._level_counts = dict(zip(coarse.domain, coarse.sizes, strict=True))
+        self._firsts = {name: coarse.firsts(name) for name in coarse.domain}
         self._transforms: list[tuple[str, int, Floats]] = []
         self._known: dict[tuple[str, bytes], tuple[int, int]] = {}
         self._tables: list[_NoisyTable] = []
@@ -90,7 +92,7 @@ class RowEvidence:
             self._targets.append((columns, query.at_least, float(values[0]), variance))
             return
         if isinstance(query, FormulaRow):
-            firsts = tuple(each[self.coarse.firsts(n)] for n, each in zip(clique, query.diagram.classes, strict=True))
+            firsts = tuple(each[self._firsts[n]] for n, each in zip(clique, query.diagram.classes, strict=True))
             diagram = DecisionDiagram(clique, firsts, query.diagram.decides, query.diagram.children, query.diagram.root)
             self._formulas.append((diagram, float(values[0]), 1.0 / variance))
             return
@@ -123,10 +125,16 @@ class RowEvidence:
 
     def _axis(self, name: str, factor: LinearOperator | None) -> tuple[tuple[int, int], Integers | None]:
         """The columns of an attribute as a query sees them: those of the rows, in some order, or new ones."""
-        start, size = self._starts[name], self.coarse.size(name)
+        start, size, firsts = self._starts[name], self._level_counts[name], self._firsts[name]
         if factor is None:
             return (start, size), None
-        matrix = factor.dense()[:, self.coarse.firsts(name)]
+        if isinstance(factor, LevelSums):
+            order = factor.codes[firsts]
+            if factor.levels == size:
+                return (start, size), None if np.array_equal(order, np.arange(size)) else order
+            matrix = np.equal.outer(np.arange(factor.levels), order).astype(np.float64)
+        else:
+            matrix = factor.dense()[:, firsts]
         if matrix.shape == (size, size) and np.array_equal(matrix @ matrix.T, np.eye(size)) and matrix.min() >= 0:
             order = matrix.argmax(axis=0)  # a permutation: where each level of the rows stands in the query
             return (start, size), None if np.array_equal(order, np.arange(size)) else order

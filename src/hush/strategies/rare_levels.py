@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from hush.arrays import Integers, merged_along
 from hush.domain import Clique
 from hush.errors import WorkloadError
-from hush.linops import Dense, Identity, Kronecker, LinearOperator
+from hush.linops import Identity, Kronecker, LevelSums, LinearOperator
 from hush.privacy.gate import Counts
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
 
@@ -26,11 +26,16 @@ class Merging:
     """
 
     codes: Mapping[str, Integers]
+    operators: Mapping[str, LevelSums] = field(init=False)
 
     def __post_init__(self) -> None:
+        operators = {}
         for name, codes in self.codes.items():  # a level without codes would count those of the next one twice
-            if not np.array_equal(np.unique(codes), np.arange(codes.max() + 1)):
-                raise WorkloadError(f"merged levels of {name!r}: expected 0 .. k-1, all of them in use")
+            try:
+                operators[name] = LevelSums(codes)
+            except WorkloadError:
+                raise WorkloadError(f"merged levels of {name!r}: expected 0 .. k-1, all of them in use") from None
+        object.__setattr__(self, "operators", operators)
 
     def touches(self, clique: Iterable[str]) -> bool:
         """Whether a table over the clique has merged levels."""
@@ -69,11 +74,11 @@ class MergedQuery:
     @property
     def operator(self) -> LinearOperator:
         """The sums of merged levels, one factor for each attribute."""
-        codes = [self.merging.codes.get(name) for name in self.clique]
+        merged = self.merging.operators
         return Kronecker(
             [
-                Identity(size) if merged is None else Dense(np.equal.outer(np.arange(merged.max() + 1), merged))
-                for merged, size in zip(codes, self.sizes, strict=True)
+                merged[name] if name in merged else Identity(size)
+                for name, size in zip(self.clique, self.sizes, strict=True)
             ]
         )
 
@@ -81,11 +86,12 @@ class MergedQuery:
         return self.merging.table(self.clique, counts[self.clique])
 
 
-def merge_rare(columns: Iterable[tuple[str, np.ndarray[Any, Any], float]]) -> Merging | None:
+def merge_rare(columns: Iterable[tuple[str, np.ndarray[Any, Any], float]], most: int | None = None) -> Merging | None:
     """The merging of the levels whose noisy count is below three standard deviations; None where there is none.
 
     `columns` are names, noisy counts and the standard deviation of their noise. Rare levels become one, the last; a
-    column with fewer than two of them keeps all its levels.
+    column with fewer than two of them keeps all its levels. With `most`, a column has at most that many levels then:
+    only those with the largest noisy counts stay by themselves.
 
     Privacy: post-processing of noisy counts.
     Reference: [MST, sec. 4].
@@ -96,6 +102,9 @@ def merge_rare(columns: Iterable[tuple[str, np.ndarray[Any, Any], float]]) -> Me
     codes = {}
     for name, counts, stddev in columns:
         rare = counts < RARE * stddev
+        if most is not None and len(counts) - rare.sum() + bool(rare.any()) > most:
+            rare[:] = True
+            rare[np.argsort(-counts, kind="stable")[: most - 1]] = False
         if rare.sum() >= 2:
             codes[name] = np.where(rare, (~rare).sum(), np.cumsum(~rare) - 1).astype(np.int64)
     return Merging(codes) if codes else None
