@@ -206,16 +206,66 @@ class SourceTable(Table):
         used = {name for clique in cliques for name in clique} or {self._domain.attributes[0]}
         return CappedRows(self._source, self._schema, [column for column in self._schema if column.name in used])
 
-    def _streamed(self, rows: CappedRows, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
-        """Counts of coded rows that are sent to the kernels."""
-        domain = self._domain.project([column.name for column in rows.columns])
+    @property
+    def sends(self) -> bool:
+        """Whether coded rows can be sent to the kernels."""
+        return True
+
+    def coarse(self, codes: Mapping[str, Integers]) -> CoarseTable:
+        return _CoarseSourceTable(self, codes)
+
+    def streamed(
+        self,
+        cliques: Sequence[Clique],
+        progress: Progress | None = None,
+        merging: tuple[Domain, Mapping[str, Integers]] | None = None,
+    ) -> dict[Clique, Counts]:
+        """Counts of coded rows that are sent to the kernels; `merging` is a domain of merged levels, and the codes."""
+        rows = self._capped_rows(cliques)
+        names = [column.name for column in rows.columns]
+        fine = self._domain.project(names)
         layout = Layout.of([column.dtype for column in rows.columns])
-        blocks = encoded_blocks(rows, layout, progress)
+        blocks, domain = encoded_blocks(rows, layout, progress), fine
+        if merging is not None:
+            domain = merging[0].project(names)
+            blocks = (_recoded(block, layout, fine, merging[1]) for block in blocks)
         weighted = self._source.counts is not None
         return tally(domain, cliques, layout, blocks, rows=self._rows, weighted=weighted)
 
     def _check_rows(self) -> None:
         self._total = CappedRows(self._source, self._schema, self._schema.columns).check_all()
+
+
+class _CoarseSourceTable(CoarseTable):
+    """The same for rows of a source: tables that fit are counted and merged, for others codes are replaced as read."""
+
+    _table: SourceTable
+
+    def require(self, cliques: Iterable[Sequence[str]]) -> None:
+        wide = self._wide(cliques)
+        if wide and not self._table.sends:
+            self._table.require(wide[:1])
+        check_counts(self.domain, wide, self._table._memory_limit, cell_bytes=self._table._cell_bytes)
+
+    def counts(self, cliques: Iterable[Sequence[str]]) -> dict[Clique, Counts]:
+        listed = [tuple(clique) for clique in cliques]
+        wide = {clique: self.domain.clique(clique) for clique in self._wide(listed)}
+        answers = super().counts([clique for clique in listed if clique not in wide])
+        if wide:
+            exact = self._table.streamed(list(dict.fromkeys(wide.values())), merging=(self.domain, self._codes))
+            for clique, ordered in wide.items():
+                answers[clique] = reordered(exact[ordered], ordered, clique).copy(order="C")
+        return {clique: answers[clique] for clique in listed}
+
+    def _wide(self, cliques: Iterable[Sequence[str]]) -> list[Clique]:
+        """The tables that are too large to be counted before levels are merged."""
+        wide = []
+        for clique in cliques:
+            try:
+                self._table.require([clique])
+            except SizeError:
+                wide.append(tuple(clique))
+        return wide
 
 
 class StreamTable(SourceTable):
@@ -225,4 +275,4 @@ class StreamTable(SourceTable):
     """
 
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
-        return self._streamed(self._capped_rows(cliques), cliques, progress)
+        return self.streamed(cliques, progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from hush.arrays import Integers
 from hush.domain import Clique
 from hush.errors import DataError, SizeError
 from hush.schema import Column, Schema
@@ -22,7 +23,7 @@ from hush.tables.rows_per_unit import CappedRows
 from hush.tables.scan_plan import ScanPlan, Way, plan_scans
 from hush.tables.sources import RowSource
 from hush.tables.summing import sum_values
-from hush.tables.table import Counts, Progress
+from hush.tables.table import CoarseTable, Counts, Progress
 
 if TYPE_CHECKING:
     from hush.privacy.sum_query import SumQuery
@@ -84,6 +85,13 @@ class EngineTable(SourceTable):
         size = math.inf if rows is None else rows * line_bytes(self._schema.columns, self._source.counts)
         return size <= self._memory_limit // 2 and (most is None or WIRE_BYTES * size <= most)
 
+    @property
+    def sends(self) -> bool:
+        return self._source.dialect.most_collected is None or self._fits
+
+    def coarse(self, codes: Mapping[str, Integers]) -> CoarseTable:
+        return super().coarse(codes) if self._held is None else self._held.coarse(codes)
+
     def _check_rows(self) -> None:
         if self._kept:
             self._source = replace(self._source, rows=self._checked_lines())
@@ -127,7 +135,7 @@ class EngineTable(SourceTable):
             if self.way is Way.STREAM and self._kept and self._fits and self._hold():
                 return self._count(cliques, progress)
             if self.way is Way.STREAM:
-                return self._streamed(self._capped_rows(cliques), cliques, progress)
+                return self.streamed(cliques, progress)
             return self._grouped(cliques, plan, self.way, progress)
 
     def require_sums(self, queries: Sequence[SumQuery]) -> None:
@@ -164,8 +172,7 @@ class EngineTable(SourceTable):
         if self._kept:
             coding = [0.0] * len(coding)
         positions = [[names.index(name) for name in clique] for clique in cliques]
-        sends = source.dialect.most_collected is None or self._fits
-        able = [way for way in self._ways if way is not Way.STREAM or sends]
+        able = [way for way in self._ways if way is not Way.STREAM or self.sends]
         found = {}
         for way in (able or self._ways) if ways is None else ways:
             plan = plan_scans(self._domain.sizes(names), positions, rows=lines, costs=engine.scans[way])

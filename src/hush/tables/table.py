@@ -113,10 +113,18 @@ class Table(ABC):
         """Refuse unknown names, and cliques whose counts would not fit in memory together; reads no row."""
         self._check_size(set(self._wanted(cliques).values()))
 
-    def _check_size(self, cliques: Iterable[Clique]) -> None:
+    @property
+    def countable_cells(self) -> float:
+        """How many cells can be counted at once within the memory limit; public."""
+        return self._memory_limit // 2 / self._cell_bytes
+
+    @property
+    def _cell_bytes(self) -> int:
         weighted = self._source is not None and self._source.counts is not None
-        cell_bytes = BYTES_PER_WEIGHTED_CELL if weighted else BYTES_PER_CELL
-        check_counts(self._domain, cliques, self._memory_limit, cell_bytes=cell_bytes)
+        return BYTES_PER_WEIGHTED_CELL if weighted else BYTES_PER_CELL
+
+    def _check_size(self, cliques: Iterable[Clique]) -> None:
+        check_counts(self._domain, cliques, self._memory_limit, cell_bytes=self._cell_bytes)
 
     def coarse(self, codes: Mapping[str, Integers]) -> CoarseTable:
         """The same rows with levels merged: `codes` has, for some columns, the level that each code counts as."""
@@ -200,6 +208,10 @@ class CoarseTable:
         fine = table.domain
         self.domain = Domain({name: int(codes[name].max()) + 1 if name in codes else fine[name] for name in fine})
 
+    @property
+    def countable_cells(self) -> float:
+        return self._table.countable_cells
+
     def require(self, cliques: Iterable[Sequence[str]]) -> None:
         """Refuse what cannot be counted, one clique at a time; reads no row."""
         for clique in cliques:
@@ -233,11 +245,15 @@ class CachedTable:
     Privacy: counts are exact and private, and live as long as this object; nothing is counted before it is asked for.
     """
 
-    def __init__(self, table: Table | CoarseTable, *, memory: float | None = None) -> None:
+    def __init__(self, table: Table | CoarseTable, *, memory: float | None = None, most: float = math.inf) -> None:
         self.schema, self.domain, self.unit = table.schema, table.domain, table.unit
         self._table = table
         self._known: dict[Clique, Counts] = {}
-        self._left = CACHE_SHARE * available_memory() if memory is None else memory
+        self._left = min(CACHE_SHARE * available_memory(), most) if memory is None else memory
+
+    @property
+    def countable_cells(self) -> float:
+        return self._table.countable_cells
 
     def coarse(self, codes: Mapping[str, Integers]) -> CachedTable:
         """The same rows with levels merged; see `Table.coarse`."""
