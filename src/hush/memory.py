@@ -64,6 +64,11 @@ def require_memory(needed: int, what: str, remedy: str, *, share: float = 1.0) -
         raise SizeError(f"{what}: {size} needed, {readable(free)} free; {remedy}")
 
 
+def cached_cells(most: int) -> int:
+    """The numbers of 8 bytes that a cache may keep: `most`, or what a 64th of the available memory holds."""
+    return min(most, available_memory() // (64 * 8))
+
+
 def readable(size: float) -> str:
     """Bytes for a person.
 

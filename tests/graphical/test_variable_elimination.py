@@ -1,6 +1,5 @@
 import numpy as np
 
-from hush.graphical import variable_elimination as buffers
 from hush.graphical.variable_elimination import LEAST_CELLS, Buffers
 
 
@@ -34,8 +33,7 @@ def test_a_loop_of_tables_takes_the_memory_of_one():
 
 
 def test_unused_memory_is_given_back_beyond_a_limit(monkeypatch):
-    monkeypatch.setattr(buffers, "UNUSED_CELLS", 3 * LEAST_CELLS)
-    made = Buffers()
+    made = Buffers(3 * LEAST_CELLS)
     for power in range(6):
         made.empty((3**power, LEAST_CELLS))
         assert sum(owner.size for owner in made._owners[:-1]) <= 3 * LEAST_CELLS

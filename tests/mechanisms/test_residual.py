@@ -370,9 +370,9 @@ def test_answers_say_that_rows_of_a_unit_were_left_out() -> None:
 def test_what_does_not_fit_in_memory_is_refused_before_the_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hush.release.content.available_memory", lambda: 100)
+    monkeypatch.setattr("hush.mechanisms.mechanism.available_memory", lambda: 100)
     table = TinyTable(DOMAIN, ROWS)
-    with pytest.raises(SizeError, match="releasing needs about"):
+    with pytest.raises(SizeError, match="needs about"):
         residual_plan(PLAIN, BUDGET).release(table, ledger=tmp_path / "budget.db")
     assert table.reads == 0
     assert not (tmp_path / "budget.db").exists()

@@ -14,12 +14,12 @@ from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
 from hush.graphical._kernels import sum_middle
 from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.variable_elimination import Buffers, Message, Routes, Step, joined
+from hush.graphical.variable_elimination import UNUSED_CELLS, Buffers, Message, Routes, Step, joined
 from hush.linops import Dense, Identity, LinearOperator
-from hush.memory import require_memory
+from hush.memory import cached_cells, require_memory
 
 MOST_AXES = 64  # of an array of numpy
-KEPT_CELLS = 1 << 24  # of tables that may be asked for again, or twice the model where that is more
+KEPT_CELLS = 1 << 24  # of tables that may be asked for again, where there is memory enough
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -68,7 +68,9 @@ class NodeTables:
         self._conditionals = conditionals
         self._separators = separators
         self._codes = codes
-        self._kept: TableCache[tuple[int, bool, frozenset[str]], Floats] = TableCache(max(KEPT_CELLS, 2 * tree.cells))
+        self._kept: TableCache[tuple[int, bool, frozenset[str]], Floats] = TableCache(
+            cached_cells(max(KEPT_CELLS, 2 * tree.cells))
+        )
         self._known: dict[tuple[int, bool], dict[frozenset[str], int]] = {}
 
     def table(self, k: int, counts: bool, names: Clique) -> Floats:
@@ -244,8 +246,8 @@ class _TreeMarginals:
         self._axes = [node.separator for node in tree.nodes]
         self._routes = Routes(tree, levels, rows)
         self._tables = NodeTables(tree, conditionals, separators, restricted)
-        self._buffers = Buffers()
-        self._kept: TableCache[Message, NamedTable] = TableCache(KEPT_CELLS)
+        self._buffers = Buffers(cached_cells(UNUSED_CELLS))
+        self._kept: TableCache[Message, NamedTable] = TableCache(cached_cells(KEPT_CELLS))
 
     def table(self, names: Clique) -> NamedTable:
         last = self._routes.last(frozenset(names))

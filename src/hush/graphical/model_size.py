@@ -89,6 +89,20 @@ def sizes_with(
     return cells
 
 
+FIT_OVERHEAD = 1 << 25
+BYTES_PER_MODEL_CELL = 40  # of a fit: two passes over the tree, their messages, tables that are asked for
+BYTES_PER_MEASURED_CELL = 260  # of a fit: noisy numbers, points, directions and the last steps of the descent
+
+
+def fit_bytes(model_cells: float, measured_cells: float) -> int:
+    """The memory of a fit at its peak, at most: of a model with so many cells in its tree, to so many noisy numbers.
+
+    >>> fit_bytes(2_000_000, 3_000_002) // 10**6
+    893
+    """
+    return int(FIT_OVERHEAD + BYTES_PER_MODEL_CELL * model_cells + BYTES_PER_MEASURED_CELL * measured_cells)
+
+
 def check_fits(
     domain: Domain,
     cliques: Iterable[Iterable[str]],

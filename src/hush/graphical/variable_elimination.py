@@ -49,8 +49,9 @@ class Buffers:
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, unused_cells: int = UNUSED_CELLS) -> None:
         self._owners: list[Floats] = []
+        self._most_unused = unused_cells
 
     def empty(self, shape: Sequence[int]) -> Floats:
         """An array whose values are not set."""
@@ -72,7 +73,7 @@ class Buffers:
         waiting = sum(self._owners[i].size for i in unused)
         released = set()
         for i in unused:
-            if waiting <= UNUSED_CELLS:
+            if waiting <= self._most_unused:
                 break
             waiting -= self._owners[i].size
             released.add(i)

@@ -17,7 +17,14 @@ from hush.errors import BudgetError, WorkloadError, is_number, shown
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.total import estimate_total
 from hush.mechanisms.candidates import Candidates, MisfitRounds, check_epsilon, on_grid
-from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism, check_flag, refuse_rules
+from hush.mechanisms.mechanism import (
+    CELL_MB,
+    MEASURED_BYTES,
+    SCORED_BYTES,
+    CapacityMechanism,
+    check_flag,
+    refuse_rules,
+)
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.mechanisms.usefulness import OneWay, noise_text
@@ -26,6 +33,7 @@ from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism
+from hush.relaxed.relaxed_fit import relaxed_bytes
 from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.release.model_estimates import Distribution
 from hush.schema import Schema
@@ -38,9 +46,7 @@ FIT_ITERATIONS = (10, 60)  # of a fit between rounds
 SECONDS_PER_CANDIDATE = (0.5e-3, 1.4e-3)  # in each round: sizes, counting, scoring, and a fit of a small model
 ROUNDS_PLAYED = (2.5, 6.0)  # per column
 MEAN_SIZE = (0.0, 0.2)  # of the models of a run, over the largest allowed
-MEMORY_PER_MODEL = 10
-TABLES = 2  # copies of all candidates' tables, held at once
-MEMORY_BASE = 3e8
+MEMORY_BASE = 3e8  # of Python and its libraries
 
 NAME = "aim"
 ROUNDS_PER_COLUMN = 16  # T = 16 d
@@ -174,6 +180,38 @@ class AIM(CapacityMechanism):
         else:
             super().check_table(plan, schema)
 
+    def scorable(self, workload: Workload, cliques: Sequence[Clique]) -> list[Clique]:
+        """The candidates that a round may choose from, by their own sizes."""
+        if not self.relaxed:
+            return self.within(workload.domain, cliques)
+        cells = [workload.domain.size(clique) for clique in cliques]
+        most = max(MOST_CELLS, min(cells))
+        return [clique for clique, size in zip(cliques, cells, strict=True) if size <= most]
+
+    def memory(self, plan: Plan, schema: Schema) -> int:
+        """The candidates of a round, and the fit of the largest model to the columns and two of the largest tables.
+
+        Rounds choose tables only as long as there is memory to keep them; see `Session.affordable`.
+        """
+        return self._memory(plan.workload)
+
+    def _memory(self, workload: Workload) -> int:
+        domain = workload.domain
+        scored = self.scorable(workload, Candidates.of(workload).cliques)
+        largest = max(map(domain.size, scored))
+        if not self.relaxed:
+            return self.model_bytes(domain, scored, 2 * largest)
+        joined = {name for clique in scored if len(clique) > 1 for name in clique}
+        widths = [domain[name] if name in joined else 1 for name in domain]
+        columns = sum(domain.shape)
+        fit = relaxed_bytes(self.rows, widths, columns, largest)
+        return fit + MEASURED_BYTES * (2 * columns + 2 * largest) + SCORED_BYTES * sum(map(domain.size, scored))
+
+    def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
+        """All candidates of a round."""
+        columns = [(name,) for name in self.columns(plan.workload)]
+        return [*columns, *self.scorable(plan.workload, Candidates.of(plan.workload).cliques)]
+
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         """How a run starts, how many candidates and rounds it has at most, and how large its model may be."""
         workload = plan.workload
@@ -204,7 +242,6 @@ class AIM(CapacityMechanism):
         """
         domain, columns = workload.domain, self.columns(workload)
         cliques = Candidates.of(workload).cliques
-        counts = sum(domain.size(clique) for clique in cliques)
         largest = min(1e6 * self.limit_mb / CELL_BYTES, float(domain.size(domain.attributes)))
         low, high = (
             rounds * len(columns) * (scoring * len(cliques) + iterations * SECONDS_PER_CELL * size * largest)
@@ -212,7 +249,7 @@ class AIM(CapacityMechanism):
                 ROUNDS_PLAYED, SECONDS_PER_CANDIDATE, FIT_ITERATIONS, MEAN_SIZE, strict=True
             )
         )
-        memory = readable(MEMORY_PER_MODEL * CELL_BYTES * largest + TABLES * CELL_BYTES * counts + MEMORY_BASE)
+        memory = readable(self._memory(workload) + MEMORY_BASE)
         time = f"about {_time(low)} to {_time(high)} on one core, depending on the data, with epsilon up to 1"
         return f"{time}, and up to ten times that with 10; up to {memory} of memory"
 
@@ -333,16 +370,20 @@ class AIMRun:
         session = self.session
         if not isinstance(model, GraphicalModel):
             cells = np.array([float(session.domain.size(clique)) for clique in self.pool.cliques])
-            indices = np.flatnonzero(cells <= max(MOST_CELLS, cells.min()))
+            indices = self._affordable(np.flatnonzero(cells <= max(MOST_CELLS, cells.min())))
             return indices, np.full(len(indices), model.size_mb)
         spent = 1 - (session.remaining - self.measuring - self.choosing) / session.limit
         limit = max(float(spent) * self.settings.limit_mb, model.size_mb)
         whole = CELL_MB * session.domain.size()
         if whole <= limit:
-            return np.arange(len(self.pool.cliques)), np.full(len(self.pool.cliques), whole)
+            indices = self._affordable(np.arange(len(self.pool.cliques)))
+            return indices, np.full(len(indices), whole)
         sizes = self.settings.sizes_mb(session.domain, session.cliques, self.pool.cliques, model.tree, limit_mb=limit)
-        indices = np.flatnonzero(sizes <= limit)
+        indices = self._affordable(np.flatnonzero(sizes <= limit))
         return indices, sizes[indices]
+
+    def _affordable(self, indices: Integers) -> Integers:
+        return indices[self.session.affordable([self.pool.cliques[index] for index in indices])]
 
     def _penalties(self, cliques: Sequence[Clique], stddev: float) -> Floats:
         """sqrt(2/pi) s_r n_r: the L1 error that a table has once it is measured.

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
+from hush.domain import Clique
 from hush.errors import WorkloadError
-from hush.mechanisms.mechanism import Mechanism, StrategyMechanism
+from hush.graphical.junction_tree import JunctionTree
+from hush.graphical.model_size import fit_bytes
+from hush.mechanisms.mechanism import MEASURED_BYTES, Mechanism, StrategyMechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.optimizers.opt_hdmm import direct_strategy
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
+from hush.schema import Schema
 from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.product_strategy import recovered
@@ -140,6 +145,13 @@ class Independent(Mechanism):
     def work(self, workload: Workload) -> str:
         return f"{len(workload.domain):,} noisy tables; about 1 s beside counting"
 
+    def memory(self, plan: Plan, schema: Schema) -> int:
+        """The columns, and the fit of their model within the schema's rules."""
+        cliques = [(name,) for name in plan.domain]
+        numbers = sum(plan.domain.shape)
+        tree = JunctionTree.build(plan.domain, [*cliques, *(rule.clique for rule in schema.constraints)])
+        return MEASURED_BYTES * numbers + fit_bytes(tree.cells, numbers)
+
     def run(self, session: Session, plan: Plan) -> None:
         """Measure all columns at once, unless an interrupted run did."""
         columns = [(name,) for name in session.domain]
@@ -191,6 +203,12 @@ class AllZero(Mechanism):
 
     def work(self, workload: Workload) -> str:
         return "none"
+
+    def memory(self, plan: Plan, schema: Schema) -> int:
+        return 0
+
+    def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
+        return ()
 
     def run(self, session: Session, plan: Plan) -> None:
         """Ask for nothing."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from hush.arrays import Floats, Integers, Numbers
 from hush.domain import Clique
-from hush.errors import BudgetError, ConvergenceError
+from hush.errors import BudgetError, ConvergenceError, SizeError
 from hush.mechanisms.session import Session
 from hush.privacy.gate import Counts
 from hush.privacy.selection import (
@@ -126,7 +126,11 @@ class LastScores:
             merged = np.array([merging.touches(clique) for clique in cliques])
             self._rounds[merged] = -1
             self._tables = {clique: table for clique, table in self._tables.items() if not merging.touches(clique)}
-        final = model.many([clique for clique in cliques if clique in self._tables])
+        try:
+            final = model.many([clique for clique in cliques if clique in self._tables])
+        except SizeError:  # the last model has no memory for tables that an earlier one had
+            self._rounds[:], final = -1, {}
+            self._tables = {}
         distances = np.full(len(cliques), np.nan)
         for index, clique in enumerate(cliques):
             if clique in self._tables:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -44,6 +45,7 @@ SURE = 0.7  # the noise of a look at the bias, over what coarser buckets could g
 MOST = Fraction(15, 100)  # share of one look
 COARSER = {1: 8, 2: 2}  # how many times fewer pieces an axis has from one look to the next, by dimension
 LARGEST_CELLS = 1 << 26
+INTERVAL_BYTES = {"noisy-costs": 32, "exponential": 240}  # of a candidate for a bucket
 PARTITIONS = ("grids", "noisy-costs", "exponential", "tree")
 OFFSET = Fraction(2)  # scales of the noise that a bucket costs beside: else the search harvests negative noise
 RATES = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))  # of the prior, per bucket: the data choose among them
@@ -171,9 +173,8 @@ class Dawa(Mechanism):
                 f"a histogram over {', '.join(axes.clique)} has {cells:,} cells, more than {LARGEST_CELLS:,}; "
                 "use wider bins, or ask for fewer columns"
             )
-        posterior = POSTERIOR_BYTES * min(cells, LARGEST_TREE) if axes.gridded == 2 else 0
         require_memory(
-            8 * 12 * cells + posterior, f"a histogram of {cells:,} cells", "use wider bins, or ask for fewer columns"
+            self._bytes(axes, cells), f"a histogram of {cells:,} cells", "use wider bins, or ask for fewer columns"
         )
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
@@ -189,6 +190,19 @@ class Dawa(Mechanism):
 
     def columns(self, workload: Workload) -> list[str]:
         return list(axes_of(workload).clique)
+
+    def memory(self, plan: Plan, schema: Schema) -> int:
+        """A histogram of all cells, with its grids, sums and estimates."""
+        axes = axes_of(plan.workload)
+        return self._bytes(axes, plan.domain.size(axes.clique))
+
+    def _bytes(self, axes: Axes, cells: int) -> int:
+        posterior = POSTERIOR_BYTES * min(cells, LARGEST_TREE) if axes.gridded == 2 else 0
+        intervals = cells * cells.bit_length()  # of all lengths that are powers of two
+        return 8 * 12 * cells + posterior + INTERVAL_BYTES.get(self.partition, 0) * intervals
+
+    def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
+        return [axes_of(plan.workload).clique]
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         axes, noise = axes_of(plan.workload), noise_of(plan.budget)

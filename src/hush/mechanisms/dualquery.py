@@ -26,6 +26,7 @@ from hush.workloads import Workload
 
 NAME = "dualquery"
 MOST_CELLS = 1 << 20  # to draw queries from
+DRAWN_BYTES = 128  # of a cell whose two queries may be drawn: scores, their law, and the likelihood of the draws
 PATIENCE = 500  # stop after so many tables in a row that the model has no room for
 FEWEST_TURNS, MOST_TURNS = 4, 32
 ITERATIONS = 1000
@@ -114,6 +115,17 @@ class DualQuery(CapacityMechanism):
         strange = any(draw.clique not in tables for draw in release.rounds)
         if strange or any(not 2 <= turn <= turns or count > draws for turn, count in counts.items()):
             raise DataError(NOT_ITS_ROUNDS.format(name=NAME))
+
+    def memory(self, plan: Plan, schema: Schema) -> int:
+        """The queries of the game, each twice, and the fit of the model of all its tables."""
+        tables = self.tables(plan.workload, [rule.clique for rule in schema.constraints])
+        cells = sum(map(plan.domain.size, tables))
+        return self.model_bytes(plan.domain, tables, cells) + DRAWN_BYTES * cells
+
+    def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
+        """The columns and all tables of the game."""
+        tables = self.tables(plan.workload, [rule.clique for rule in schema.constraints])
+        return [*((name,) for name in plan.domain), *tables]
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
 

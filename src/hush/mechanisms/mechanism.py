@@ -21,13 +21,13 @@ from hush.errors import ArchiveError, BudgetError, DataError, HushError, SizeErr
 from hush.graphical.belief_propagation import in_tree_order, with_domain
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.model_size import check_fits, sizes_with
+from hush.graphical.model_size import check_fits, fit_bytes, sizes_with
 from hush.inference.factors import Factors
 from hush.mechanisms.plan import Plan, choose_noise, per_row, rows_per_unit, split_sums
+from hush.memory import available_memory, readable
 from hush.privacy.budget import Budget
 from hush.privacy.noise import check_drawable
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, sensitivity
-from hush.release.content import check_memory
 from hush.schema import Schema
 from hush.strategies.strategy import NoiseKind, Strategy
 from hush.workloads import Workload
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 NOT_ITS_ROUNDS = "the release to resume holds rounds that {name} does not play; get the file again"
 PRESETS = {"fast": 4.0, "balanced": 16.0, "best": 80.0}  # megabytes
 CELL_MB = 8e-6
+MEMORY_SHARE = 0.9  # of the available memory, for a release
+MEASURED_BYTES = 64  # of a noisy number: the count and its counters, the noise, what is kept and what is written
+SCORED_BYTES = 48  # of a cell that is scored: the count and its counters, the model's number twice, their difference
 FACTS = (
     "name",
     "description",
@@ -86,6 +89,7 @@ class Mechanism(ABC):
     measures: ClassVar[bool] = True  # if not, it reads no row and costs nothing
     content_kind: ClassVar[str] = "tables"  # of its releases
     states: ClassVar[str] = "the release states bounds on the error of its tables"
+    smaller: ClassVar[str] = "drop an attribute, use wider bins or lower the order"  # what needs less memory
 
     @abstractmethod
     def run(self, session: Session, plan: Plan) -> None:
@@ -113,6 +117,29 @@ class Mechanism(ABC):
     def check_table(self, plan: Plan, schema: Schema) -> None:
         """Refuse settings that do not fit the rules of a schema, before anything is spent."""
         check_possible(schema)
+
+    def memory(self, plan: Plan, schema: Schema) -> int:
+        """Bytes that a release takes at its peak, at most, beyond reading rows; of public facts alone.
+
+        Here: the columns and the asked tables, counted, measured, kept and written. A mechanism that fits a model adds
+        the memory of the fit; see `fit_bytes`.
+        """
+        cliques = {*((name,) for name in self.columns(plan.workload)), *plan.workload.cliques}
+        return MEASURED_BYTES * sum(map(plan.domain.size, cliques))
+
+    def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
+        """The tables that one step of a release may count at once; here the columns."""
+        return [(name,) for name in self.columns(plan.workload)]
+
+    def check_memory(self, plan: Plan, schema: Schema) -> float:
+        """Refuse, before anything is charged, a release that would not fit into memory; the bytes that are left."""
+        needed, free = self.memory(plan, schema), MEMORY_SHARE * available_memory()
+        if needed > free:
+            raise SizeError(
+                f"releasing with {self.name!r} needs about {readable(needed)}, more than the {readable(free)} "
+                f"available; {self.smaller}"
+            )
+        return max(free - needed, 0.0)
 
     def check_rounds(self, release: Release) -> None:
         """Refuse to resume rounds that no run plays; here, each round must have measured its table."""
@@ -225,9 +252,15 @@ class StrategyMechanism(Mechanism):
         return choose_noise(self.noise_setting, budget)[1]
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
-        """Refuse a strategy whose answers would not fit into memory."""
-        if plan.strategy is not None:
-            check_memory(plan.strategy)
+        """Rules are for models, which a strategy does not need."""
+
+    def memory(self, plan: Plan, schema: Schema) -> int:
+        """That of the strategy's answers, which are all charged together."""
+        return 0 if plan.strategy is None else plan.strategy.memory
+
+    def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
+        """None: the gate refuses what cannot be counted before the only charge."""
+        return ()
 
     def strategy_for(
         self, workload: Workload, budget: Budget, neighbours: Neighbours, max_rows_per_unit: int
@@ -249,6 +282,7 @@ class CapacityMechanism(Mechanism):
     data_aware: ClassVar[bool] = True
     efficiency_aware: ClassVar[bool] = True
     errors_known: ClassVar[str] = "measured; others bounded"
+    smaller: ClassVar[str] = "lower max_size_mb, drop an attribute, use wider bins or ask for smaller tables"
 
     preset: str = "balanced"
     max_size_mb: float | None = None
@@ -272,6 +306,20 @@ class CapacityMechanism(Mechanism):
         """Refuse a limit too small for the model of the columns and the schema's rules."""
         check_capacity(plan.domain, [(name,) for name in self.columns(plan.workload)], self.limit_mb, schema)
         super().check_table(plan, schema)
+
+    def within(self, domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
+        """The tables that are by themselves no larger than the model may be, and so may be chosen from."""
+        return [clique for clique in cliques if CELL_MB * domain.size(clique) <= self.limit_mb]
+
+    def model_bytes(self, domain: Domain, scored: Iterable[Clique], measured: float) -> int:
+        """The memory of a run that scores some tables at once and fits a model of its largest size.
+
+        `measured` counts noisy numbers in all tables but the columns, which may be measured twice.
+        """
+        columns = sum(domain.shape)
+        cells = min(self.limit_mb / CELL_MB, float(domain.size()))
+        numbers = 2 * columns + measured
+        return fit_bytes(cells, numbers) + int(MEASURED_BYTES * numbers + SCORED_BYTES * sum(map(domain.size, scored)))
 
     def sizes_mb(
         self,

@@ -20,6 +20,7 @@ from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism, check_flag
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
+from hush.schema import Schema
 from hush.workloads import Workload
 
 NAME = "mst"
@@ -65,6 +66,17 @@ class MST(CapacityMechanism):
             *([("Merges", "levels that seem rarer than their noise, in all pairs")] if self.merge_rare else []),
         ]
 
+    def memory(self, plan: Plan, schema: Schema) -> int:
+        """The pairs, scored at once, and the fit of their tree, in which each may be measured twice."""
+        pairs = self.within(plan.domain, combinations(plan.domain.attributes, 2))
+        largest = sorted(map(plan.domain.size, pairs))[-max(len(plan.domain) - 1, 0) :] if pairs else []
+        return self.model_bytes(plan.domain, pairs, 2 * min(sum(largest), self.limit_mb / CELL_MB))
+
+    def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
+        """The columns, and all pairs that may be chosen."""
+        pairs = self.within(plan.domain, combinations(plan.domain.attributes, 2))
+        return [*((name,) for name in plan.domain), *pairs]
+
     def work(self, workload: Workload) -> str:
         d = len(workload.domain)
         return f"the counts of {d * (d - 1) // 2:,} pairs, one fit of a model of at most {self.limit_mb:g} MB"
@@ -72,7 +84,7 @@ class MST(CapacityMechanism):
     def run(self, session: Session, plan: Plan) -> None:
         """Measure the columns, then pairs one by one; or what an interrupted run has left."""
         columns = [(name,) for name in session.domain]
-        pairs: tuple[Clique, ...] = tuple(combinations(session.domain.attributes, 2))
+        pairs: tuple[Clique, ...] = tuple(self.within(session.domain, combinations(session.domain.attributes, 2)))
         if not session.noisy_tables:
             cost = min(THIRD * session.limit, session.remaining / 2) if pairs else session.remaining
             cost /= len(columns)

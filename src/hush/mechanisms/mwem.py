@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -81,6 +82,18 @@ class MWEM(CapacityMechanism):
                 f"{', '.join(least)}; raise max_size_mb, coarsen large columns or ask for smaller tables"
             )
 
+    def memory(self, plan: Plan, schema: Schema) -> int:
+        """The asked tables, scored at once, and the fit of the largest model to two of the largest tables.
+
+        Rounds choose tables only as long as there is memory to keep them; see `Session.affordable`.
+        """
+        scored = self.within(plan.domain, tables_of(plan.workload))
+        return self.model_bytes(plan.domain, scored, 2 * max(map(plan.domain.size, scored)))
+
+    def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
+        """All tables that may be chosen."""
+        return self.within(plan.domain, tables_of(plan.workload))
+
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
 
         rounds, tables = self.planned_rounds(plan.workload), len(tables_of(plan.workload))
@@ -111,6 +124,7 @@ class MWEM(CapacityMechanism):
         model = session.fit(tolerance=LOOSE).value
         sizes = self.sizes_mb(session.domain, session.cliques, pool.cliques, model.tree)
         indices = np.flatnonzero(sizes <= self.limit_mb)
+        indices = indices[session.affordable([pool.cliques[index] for index in indices])]
         cliques = [pool.cliques[index] for index in indices]
         final = session.remaining < 2 * share
         played = rounds.play(

@@ -26,6 +26,7 @@ from hush.privacy.sensitivity import RowNorms
 from hush.rational import float_up
 from hush.release.release import Release
 from hush.release.rounds import Round
+from hush.schema import Schema
 from hush.workloads import Workload
 
 VISITS = 64  # feasible sets to visit for each one in the result
@@ -129,7 +130,8 @@ def _dependence(table: Integers, axis: int) -> float:
 NAME = "privbayes"
 MOST_CANDIDATES = 4000  # of one choice
 MOST_TRIES = 1 << 16  # sets of several parents times columns; checking the size of their models takes longest
-MOST_CELLS = 1 << 26  # of all candidates of one choice together
+MOST_CELLS = 1 << 26  # of all candidates of one choice together, where there is memory enough
+FEWEST_CELLS = 1 << 16  # of the network's tables, for which there must be memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +199,10 @@ class PrivBayes(CapacityMechanism):
             if not parents or placed.issuperset(child) or not placed.issuperset(parents):
                 raise DataError(NOT_ITS_ROUNDS.format(name=NAME))
             placed.update(child)
+
+    def memory(self, plan: Plan, schema: Schema) -> int:
+        """The columns, and the fit of the largest model; candidates take no more than what is left of the memory."""
+        return self.model_bytes(plan.domain, (), FEWEST_CELLS)
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
 
@@ -283,7 +289,8 @@ class PrivBayesRun:
         """
         placed = [pair[0] for pair in self.network]
         waiting = [name for name in self.domain if name not in placed]
-        cells = min(cells, self.settings.limit_mb / CELL_MB)
+        most = min(self.settings.limit_mb / CELL_MB, self.session.room / max(len(self.domain) - 1, 1))
+        cells = min(cells, max(most, FEWEST_CELLS / len(self.domain)))
         degree = min(self.settings.degree or len(placed), len(placed))
         while (wide := self._sets(placed, waiting, cells, degree)) is None:
             degree -= 1
@@ -333,7 +340,8 @@ class PrivBayesRun:
         if degree == 1:
             pairs.sort(key=self.domain.size)
         total = np.cumsum([float(self.domain.size(pair)) for pair in pairs])
-        fitting = min(int(np.searchsorted(total, MOST_CELLS, side="right")), MOST_CANDIDATES)
+        most_cells = min(MOST_CELLS, self.session.scorable)
+        fitting = min(int(np.searchsorted(total, most_cells, side="right")), MOST_CANDIDATES)
         return pairs[:fitting] if degree == 1 or fitting == len(pairs) else None
 
     def _measure(self, columns: GraphicalModel) -> None:

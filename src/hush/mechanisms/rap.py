@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats, merged_along
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import BudgetError, WorkloadError, is_number, shown
 from hush.graphical.total import estimate_total
@@ -24,14 +24,15 @@ from hush.mechanisms.candidates import (
     on_grid,
     threshold_answers,
 )
-from hush.mechanisms.mechanism import Mechanism, refuse_rules
+from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES, Mechanism, refuse_rules
 from hush.mechanisms.plan import Plan
-from hush.mechanisms.session import Session
+from hush.mechanisms.session import ROOM_BYTES, Session
 from hush.mechanisms.usefulness import OneWay, noise_text
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism, TopK
+from hush.relaxed.relaxed_fit import relaxed_bytes
 from hush.relaxed.relaxed_rows import RelaxedRows, mean_product
 from hush.release.rounds import Round
 from hush.schema import Schema
@@ -56,6 +57,8 @@ ROWS = 300
 ALIKE = 0.95  # of rows at the start, so that columns which no table ties stay nearly independent
 LARGEST_ORDER = 3  # of tables measured whole
 MOST_CELLS = 1 << 24  # of a table of merged levels that is chosen from
+MOST_LEVELS = 1 << 11  # of a column in such tables
+ANSWER_CELLS = 2  # single answers are as many cells again
 MOST_TABLES, MOST_AT_ONCE = 1 << 13, 1 << 22  # tables measured at once, and by default their cells
 BETWEEN, ITERATIONS, FEWEST = 0.2, 60, 10  # tolerance, most and fewest iterations of the fits between rounds
 AT_LAST, AT_ONCE, LAST_ITERATIONS = 0.05, 0.02, 400
@@ -176,6 +179,24 @@ class RAP(Mechanism):
         """Refuse rules, which relaxed rows cannot keep."""
         refuse_rules(schema)
 
+    def memory(self, plan: Plan, schema: Schema) -> int:
+        """The columns, relaxed rows over merged levels, and all tables at once or the smallest to choose from.
+
+        Rounds choose among no more tables than what is left of the memory is enough for.
+        """
+        domain, asked = plan.domain, asked_of(plan.workload)
+        widths = {name: min(domain[name], MOST_LEVELS) for name in domain}
+        sizes = [math.prod(widths[name] for name in clique) for clique in candidate_tables(domain, asked)]
+        wholes = [math.prod(widths[name] for name in clique) for clique in whole_tables(domain, asked)]
+        wholes = [size for size in wholes if size <= MOST_CELLS]
+        smallest = min(sizes, default=0)
+        at_once = sum(wholes) if self.measure == "all" else MOST_AT_ONCE if self.decides else 0
+        measured = max(smallest, min(at_once, sum(wholes)))
+        largest = max((size for size in wholes if size <= measured), default=0)
+        numbers = sum(domain.shape)
+        fit = relaxed_bytes(self.rows, list(widths.values()), numbers, max(largest, smallest))
+        return fit + ROOM_BYTES * measured + MEASURED_BYTES * numbers + SCORED_BYTES * ANSWER_CELLS * smallest
+
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         rounds = self.planned_rounds(plan.workload)
         first = OneWay.of(plan, list(plan.domain), self.for_columns(plan.workload) * plan.rho / len(plan.domain))
@@ -224,9 +245,9 @@ class RAPRun:
         session, settings = self.session, self.settings
         pool = list(candidate_tables(session.domain, self.asked))
         self._columns(self.column_share if pool else Fraction(1))
-        session.merge_rare()
+        session.merge_rare(MOST_LEVELS)
         self._levels()
-        pool = [clique for clique in pool if self._cells_of(clique) <= MOST_CELLS]
+        pool = self._scorable(pool)
         self.tables = max(len(pool), 1)
         model = self._fit(None, final=used_up(session.remaining, session.limit))
         at_once = self._at_once()
@@ -236,7 +257,10 @@ class RAPRun:
             left = max(self.rounds - self._played(), 1)
             share = session.remaining / left
             play = self._cells if settings.measure == "cells" else self._tables
-            play(model, pool, share, left == 1)
+            if pool:
+                play(model, pool, share, left == 1)
+            else:
+                self._columns_again()
             model = self._fit(model, final=used_up(session.remaining, session.limit))
 
     def _played(self) -> int:
@@ -289,6 +313,26 @@ class RAPRun:
         """Those of its table of merged levels."""
         return math.prod(self.sizes[name] for name in clique)
 
+    def _scorable(self, cliques: Sequence[Clique], times: int = 1) -> list[Clique]:
+        """The tables that can be counted and scored together, `times` over: the smallest, as far as memory goes.
+
+        Of noisy columns and public numbers alone.
+        """
+        most, left = min(MOST_CELLS, self.session.room), self.session.scorable / times
+        kept: set[Clique] = set()
+        for clique in sorted(cliques, key=self._cells_of):
+            left -= self._cells_of(clique)
+            if kept and (left < 0 or self._cells_of(clique) > most):
+                break
+            if self.session.coarse.can_count(clique):
+                kept.add(clique)
+        return [clique for clique in cliques if clique in kept]
+
+    def _columns_again(self) -> None:
+        """Spend all that is left on the columns."""
+        session = self.session
+        session.measure([(name,) for name in session.domain], session.remaining / len(session.domain), note=NAME)
+
     def _fit(self, start: RelaxedRows | None, *, final: bool) -> RelaxedRows:
         settings = self.settings
         products = settings.rows * sum(table.numbers for table in self.session.noisy_tables)
@@ -309,8 +353,7 @@ class RAPRun:
         codes = {} if self.session.merging is None else self.session.merging.codes
         blocks = {}
         for name in self.session.domain:
-            block = model.coarse.spread(name, model.block(name))
-            merged = merged_along(block, codes[name], 1) if name in codes else block
+            merged = model.coarse.regrouped(name, model.block(name), codes.get(name))
             blocks[name] = np.ascontiguousarray(merged.T)
         return blocks
 
@@ -356,13 +399,11 @@ class RAPRun:
     def _cells(self, model: RelaxedRows, pool: Sequence[Clique], share: Fraction, last: bool) -> None:
         """Choose the worst single answers, and measure them."""
         session = self.session
-        fitting = [
-            (clique, at_least)
-            for clique, at_least in self.asked
-            if self._cells_of(clique) <= MOST_CELLS and all(self.kept[name] for name in clique)
-        ]
+        known = [clique for clique, _ in self.asked if all(self.kept[name] for name in clique)]
+        able = set(self._scorable(list(dict.fromkeys(known)), ANSWER_CELLS))
+        fitting = [(clique, at_least) for clique, at_least in self.asked if clique in able]
         if not fitting:
-            session.measure([(name,) for name in session.domain], session.remaining / len(session.domain), note=NAME)
+            self._columns_again()
             return
         tables = self._predicted(model, [clique for clique, _ in fitting])
         answers = tuple(np.rint(threshold_answers(tables[clique], r) / GRID) * GRID for clique, r in fitting)

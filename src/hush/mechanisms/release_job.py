@@ -6,6 +6,7 @@ one, and show its status.
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import tempfile
@@ -104,6 +105,7 @@ class ReleaseJob:
         self.entropy = entropy
         self._force = force
         self._schema_is_public = schema_is_public
+        self._memory = math.inf  # that is left beyond what the mechanism needs
         self._stopping = threading.Event()
         self._starting = threading.Lock()
 
@@ -201,9 +203,11 @@ class ReleaseJob:
             if self._stopping.is_set() and (plan.adaptive or share < 1):  # else all is measured, and nothing to resume
                 raise KeyboardInterrupt
 
-        from hush.tables.table import CachedTable  # loads the database engine
+        from hush.tables.table import BYTES_PER_COUNT, CachedTable  # loads the database engine
 
-        source = CachedTable(table) if plan.adaptive else table
+        counted = plan.settings.counted(plan, table.schema)
+        kept = self._memory / 4 + BYTES_PER_COUNT * sum(map(plan.domain.size, counted))
+        source = CachedTable(table, most=kept) if plan.adaptive else table
         session = Session(
             Gate(source, account, neighbours=plan.neighbours, entropy=self.entropy),
             account,
@@ -214,6 +218,7 @@ class ReleaseJob:
             private=self.resume is None or not self.resume.statement.seeded,
             watch=watch,
             sums=plan.sums,
+            memory=self._memory,
         )
         try:
             if self._stopping.is_set():
@@ -261,6 +266,8 @@ class ReleaseJob:
         check_table(plan, table)
         self.check_public(table.schema)
         plan.settings.check_table(plan, table.schema)
+        self._memory = plan.settings.check_memory(plan, table.schema)
+        table.require(plan.settings.counted(plan, table.schema))
         plan.settings.pack_settings()  # refuses settings that the file of the release could not hold
         if resume is not None:
             check_resumable(plan, resume, table, self.ledger, self.dataset)

@@ -8,13 +8,17 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from hush.arrays import Floats
+import numpy as np
+
+from hush.arrays import Booleans, Floats
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.errors import WorkloadError
 from hush.graphical.fitting import fit_model
 from hush.graphical.graphical_model import GraphicalModel
+from hush.graphical.model_size import BYTES_PER_MEASURED_CELL
 from hush.inference.measured_sums import MeasuredSums
+from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES
 from hush.privacy.account import Allowance
 from hush.privacy.gate import (
     DeclaredStatistic,
@@ -46,6 +50,7 @@ from hush.workloads.threshold_target import TargetQuery
 
 Watch = Callable[[Round | None, float], None]
 Choice = TypeVar("Choice")
+ROOM_BYTES = MEASURED_BYTES + BYTES_PER_MEASURED_CELL
 ONE_RECORD = "a run measures one strategy or noisy tables, not both: a release holds one of them"
 
 
@@ -70,11 +75,13 @@ class Session:
         private: bool = True,
         watch: Watch | None = None,
         sums: SumStrategy | None = None,
+        memory: float = math.inf,
     ) -> None:
         self._gate = gate
         self._account = account
         self._watch = watch
         self._max_rows = max_rows
+        self._memory = memory
         self.domain = domain
         self.constraints = tuple(constraints)
         self.noisy_tables = [] if earlier is None else list(earlier.noisy_tables)
@@ -120,6 +127,24 @@ class Session:
     def cliques(self) -> list[Clique]:
         """The cliques of a model of everything measured, those of constraints included."""
         return [*(table.clique for table in self.noisy_tables), *(rule.clique for rule in self.constraints)]
+
+    @property
+    def room(self) -> float:
+        """How many more numbers may be measured in tables so that all fit into memory, with the fit of a model.
+
+        Half of the memory beyond what the mechanism needs is for them; public.
+        """
+        return self._memory / 2 / ROOM_BYTES - sum(table.numbers for table in self.noisy_tables)
+
+    @property
+    def scorable(self) -> float:
+        """How many cells a choice may score where its candidates depend on noisy numbers: a quarter; public."""
+        return min(self._memory / 4 / SCORED_BYTES, self._gate.countable_cells)
+
+    def affordable(self, cliques: Sequence[Clique]) -> Booleans:
+        """Which of some tables there is memory to measure; the smallest, if there is for none."""
+        cells = np.array([float(self.cells(clique)) for clique in cliques])
+        return np.asarray(cells <= max(self.room, float(cells.min(initial=np.inf))))
 
     def law(self, rho: Fraction, query: LinearQuery | None = None) -> DiscreteGaussian:
         """The noise of a table or a query at a cost; never below the smallest scale."""
@@ -222,13 +247,14 @@ class Session:
             return "interrupted before the first noisy table; what was paid and what is left of the budget is kept"
         return f"interrupted after {tables} noisy tables; those are paid for and kept"
 
-    def merge_rare(self) -> None:
+    def merge_rare(self, most: int | None = None) -> None:
         """Count rare levels together from here on, by the first noisy table of every column; see `merge_rare`."""
         first: dict[Clique, Measurement] = {}
         for table in self.noisy_tables:
             if len(table.clique) == 1 and not isinstance(table.asked, MergedQuery):
                 first.setdefault(table.clique, table)
-        self.merging = merge_rare((clique[0], table.values, table.stddev) for clique, table in first.items())
+        columns = ((clique[0], table.values, table.stddev) for clique, table in first.items())
+        self.merging = merge_rare(columns, most)
 
     @property
     def coarse(self) -> Gate:

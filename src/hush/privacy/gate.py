@@ -8,6 +8,7 @@ or with seeded bits, is stamped as not private.
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ import numpy as np
 
 from hush.arrays import Integers
 from hush.domain import Clique, Domain
-from hush.errors import BudgetError, DataError
+from hush.errors import BudgetError, DataError, SizeError
 from hush.linops import LinearOperator
 from hush.privacy.account import Account
 from hush.privacy.discovery import KeyDiscovery
@@ -261,6 +262,19 @@ class Gate:
         """Whether all that passed, and what would pass now, is protected: bits not seeded, the gate not watched."""
         here = type(self._entropy) is SystemEntropy and not self._seen and _watcher.get() is None
         return here and all(view.private for view in self._views)
+
+    @property
+    def countable_cells(self) -> float:
+        """How many cells can be counted at once; public, and unknown of a table that does not say so."""
+        return float(getattr(self._table, "countable_cells", math.inf))
+
+    def can_count(self, clique: Clique) -> bool:
+        """Whether the table over a clique can be counted, by public facts."""
+        try:
+            self._table.require([clique])
+        except SizeError:
+            return False
+        return True
 
     def coarse(self, codes: Mapping[str, Integers]) -> Gate:
         """A gate over the same rows with levels merged, so that tables over wide columns are small.

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from hush.arrays import Floats
 from hush.codec import BoolVector, IntTable, IntVector, Stored
 from hush.domain import Clique
-from hush.errors import ArchiveError, DataError, QueryError, SizeError
+from hush.errors import ArchiveError, DataError, QueryError
 from hush.inference.error_law import ErrorLaw
 from hush.inference.estimates import Estimates
 from hush.inference.measured_sums import MeasuredSums
 from hush.inference.residual_estimates import ResidualEstimates, combination_law
 from hush.inference.residual_reconstruction import Reconstruction
 from hush.inference.zero_estimates import ZeroEstimates
-from hush.memory import available_memory, readable
 from hush.privacy.measurement import Measurement, Measurements
 from hush.privacy.noise import Noise
 from hush.privacy.sensitivity import Neighbours, RowNorms
@@ -344,16 +343,6 @@ def empty_content(strategy: Strategy) -> ResidualContent | LinearContent:
     if isinstance(strategy, LinearStrategy):
         return LinearContent(Measurements(strategy))
     raise TypeError(f"no content for strategies of the kind {strategy.kind!r}")
-
-
-def check_memory(strategy: Strategy) -> None:
-    """Refuse a strategy whose answers would not fit into memory."""
-    needed, free = strategy.memory, available_memory()
-    if needed > 0.9 * free:
-        raise SizeError(
-            f"releasing needs about {readable(needed)}, more than the {readable(0.9 * free)} available; "
-            "drop an attribute, use wider bins or lower the order"
-        )
 
 
 def strategy_inconsistency(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> str | None:
