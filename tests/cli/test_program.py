@@ -175,7 +175,7 @@ def test_the_page_on_the_command_line_names_the_variable_of_completion() -> None
 
 
 def test_imports_of_a_command_are_not_searched_for_garbage() -> None:
-    """At the default of 700 new objects, the searches take a seventh of the time of a short command."""
+    """At the default of 700 new objects, the searches take a tenth of the CPU time of a short command."""
     code = """
 import atexit, gc
 searches = []
