@@ -22,6 +22,7 @@ from hush.cli.options import (
     source_of,
     spark_option,
     table_option,
+    where_option,
     workload_options,
 )
 from hush.errors import printable
@@ -39,6 +40,7 @@ ARCHIVE = b"PK\x03\x04"  # how releases and models begin
 @click.argument("synthetic", type=str)
 @click.option("--schema", type=PATH, required=True, help="The schema file of both tables.")
 @table_option
+@where_option
 @spark_option
 @counts_option
 @workload_options
@@ -50,6 +52,7 @@ def evaluate(
     synthetic: str,
     schema: Path,
     table: str | None,
+    where: str | None,
     spark: str | None,
     counts: str | None,
     question: WorkloadOptions,
@@ -59,10 +62,10 @@ def evaluate(
 ) -> None:
     """Compare synthetic rows with the real ones; not for release.
 
-    REAL is what `hush release` takes; --table, --spark and --counts are about it alone. SYNTHETIC is a file of rows, or
-    a release or model, whose tables are compared. By default the workload is every table over two columns. Columns of
-    numbers are also compared as numbers: their means, their exact zeros, and how far apart they are. Of a release or
-    model, rows are drawn for that.
+    REAL is what `hush release` takes; --table, --where, --spark and --counts are about it alone. SYNTHETIC is a file of
+    rows, or a release or model, whose tables are compared. By default the workload is every table over two columns.
+    Columns of numbers are also compared as numbers: their means, their exact zeros, and how far apart they are. Of a
+    release or model, rows are drawn for that.
 
     The figures come from the real rows without noise. They cost no budget because they must not be released.
     """
@@ -88,8 +91,8 @@ def evaluate(
     check_schemas(declared, compared.schema)
     source, named = source_of(real, table, spark)
     with progress_bar("reading real rows") as progress:
-        rows = hush.read(source, declared, table=named, counts=counts, progress=progress)
-    numbers = _numbers(source, synthetic, compared, declared, named, counts)
+        rows = hush.read(source, declared, table=named, where=where, counts=counts, progress=progress)
+    numbers = _numbers(source, synthetic, compared, declared, table=named, where=where, counts=counts)
     with progress_bar("comparing") as progress:
         comparison = compare(rows, compared, workload, numbers=numbers, progress=progress)
     console = Console(stderr=form == "json")
@@ -112,8 +115,7 @@ def _numbers(
     synthetic: str,
     compared: hush.Release | hush.Model | Table,
     schema: hush.Schema,
-    table: str | None,
-    counts: str | None,
+    **which: str | None,
 ) -> tuple[NumberComparison, ...]:
     """Numbers of the real rows, and of the synthetic ones or of rows drawn from a model."""
     from hush.evaluation.numeric_columns import compare_numbers
@@ -123,10 +125,10 @@ def _numbers(
     if not numeric or isinstance(compared, hush.Release):
         return ()
     if not isinstance(compared, hush.Model):
-        return compare_numbers(real, synthetic, schema, table=table, counts=counts)
+        return compare_numbers(real, synthetic, schema, **which)
     drawn = min(max(round(compared.total), 1), MOST_DRAWN)
     say(f"numbers are compared by {drawn:,} rows drawn from the model", err=True)
-    return compare_numbers(real, compared.synthesize(drawn, seed=0), schema, table=table, counts=counts)
+    return compare_numbers(real, compared.synthesize(drawn, seed=0), schema, **which)
 
 
 def _is_archive(name: str) -> bool:

@@ -63,6 +63,9 @@ counts_option = click.option(
 
 table_option = click.option("--table", help="Which table of a database, or sheet of a spreadsheet, DATA means.")
 query_option = click.option("--query", help="A SELECT on the database that DATA means, instead of --table.")
+where_option = click.option(
+    "--where", help="Read only the rows of a file that meet a condition, such as 'age >= 18'; see docs/schema.md."
+)
 timeout_option = click.option(
     "--timeout", type=float, help="Seconds that one statement of a server or a cluster may take.  [default: 3600]"
 )

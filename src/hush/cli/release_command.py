@@ -28,6 +28,7 @@ from hush.cli.options import (
     spark_option,
     table_option,
     timeout_option,
+    where_option,
     workload_options,
 )
 from hush.cli.program import INTERRUPTED
@@ -51,6 +52,7 @@ def resume_command(
     *,
     table: str | None = None,
     query: str | None = None,
+    where: str | None = None,
     timeout: float | None = None,
     spark: str | None = None,
     unit: str | None = None,
@@ -74,6 +76,7 @@ def resume_command(
     words += [] if table is None else ["--table", table]
     words += [] if spark is None else ["--spark", spark]
     words += [] if query is None else ["--query", query]
+    words += [] if where is None else ["--where", where]
     words += [] if timeout is None else ["--timeout", f"{timeout:g}"]
     words += [] if unit is None else ["--unit", unit]
     words += [] if max_rows_per_unit is None else ["--max-rows-per-unit", str(max_rows_per_unit)]
@@ -135,6 +138,7 @@ def round_text(number: int, clique: Clique) -> str:
 @table_option
 @spark_option
 @query_option
+@where_option
 @timeout_option
 @click.option("--schema", type=PATH, required=True, help="The schema file of the table.")
 @workload_options
@@ -174,6 +178,7 @@ def release(
     table: str | None,
     spark: str | None,
     query: str | None,
+    where: str | None,
     timeout: float | None,
     schema: Path,
     question: WorkloadOptions,
@@ -249,6 +254,7 @@ def release(
             declared,
             table=named,
             query=query,
+            where=where,
             timeout=timeout,
             unit=unit,
             max_rows_per_unit=max_rows_per_unit,
@@ -270,6 +276,7 @@ def release(
                 table=table,
                 spark=spark,
                 query=query,
+                where=where,
                 timeout=timeout,
                 unit=unit,
                 max_rows_per_unit=max_rows_per_unit,

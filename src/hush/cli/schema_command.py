@@ -20,6 +20,7 @@ from hush.cli.options import (
     source_of,
     spark_option,
     table_option,
+    where_option,
 )
 from hush.cli.program import BAD_INPUT
 from hush.errors import SchemaError, printable
@@ -44,6 +45,7 @@ def schema() -> None:
 @table_option
 @spark_option
 @query_option
+@where_option
 @click.option(
     "--from-data",
     is_flag=True,
@@ -61,6 +63,7 @@ def draft(
     table: str | None,
     spark: str | None,
     query: str | None,
+    where: str | None,
     from_data: bool,
     from_public_data: bool,
     output: Path | None,
@@ -82,7 +85,7 @@ def draft(
     from_rows = from_data or from_public_data
     source, named = source_of(data, table, spark)
     with Console(stderr=True).status("reading the rows" if from_rows else "reading the names"):
-        text = draft_schema(source, table=named, query=query, from_data=from_rows, public=from_public_data)
+        text = draft_schema(source, table=named, query=query, where=where, from_data=from_rows, public=from_public_data)
     if from_data:
         click.echo(f"hush: {NOT_PRIVATE}", err=True)
     _deliver(text, output)
@@ -93,10 +96,19 @@ def draft(
 @click.argument("data", metavar="[DATA]", type=str, required=False)
 @table_option
 @spark_option
+@query_option
+@where_option
 @counts_option
 @click.option("--json", "as_json", is_flag=True, help="With DATA: print the outcome as JSON, which is private too.")
 def check(
-    file: Path, data: str | None, table: str | None, spark: str | None, counts: str | None, as_json: bool
+    file: Path,
+    data: str | None,
+    table: str | None,
+    spark: str | None,
+    query: str | None,
+    where: str | None,
+    counts: str | None,
+    as_json: bool,
 ) -> None:
     """Show the columns of SCHEMA, or how the rows of DATA fit them.
 
@@ -108,10 +120,11 @@ def check(
     if data is not None or spark is not None:
         declared = hush.Schema.load(file)
         source, named = source_of(data, table, spark)
-        _dry_run(declared, source, named, counts, as_json)
+        _dry_run(declared, source, as_json, table=named, query=query, where=where, counts=counts)
         return
-    for option, given in (("--json", as_json), ("--counts", counts is not None), ("--table", table is not None)):
-        if given:
+    needing = {"--json": as_json or None, "--counts": counts, "--table": table, "--query": query, "--where": where}
+    for option, given in needing.items():
+        if given is not None:
             raise click.UsageError(f"{option} goes with DATA; name the data file, or leave it out")
     from rich.console import Console
     from rich.text import Text
@@ -149,14 +162,14 @@ def convert(file: Path, output: Path | None, force: bool) -> None:
     _deliver(hush.Schema.load(file).to_toml(), output)
 
 
-def _dry_run(declared: hush.Schema, data: Any, table: str | None, counts: str | None, as_json: bool) -> None:
+def _dry_run(declared: hush.Schema, data: Any, as_json: bool, **which: str | None) -> None:
     """Print how the rows fit, and end with a code that scripts can use."""
     from rich.console import Console
 
     from hush.tables.dry_run import dry_run
 
     with Console(stderr=True).status("reading the rows"):
-        outcome = dry_run(data, declared, table=table, counts=counts)
+        outcome = dry_run(data, declared, **which)
     click.echo(json.dumps(outcome.to_dict(), indent=2) if as_json else str(outcome))
     if not outcome.fits:
         click.get_current_context().exit(BAD_INPUT)

@@ -54,12 +54,18 @@ class NumberComparison:
 
 
 def compare_numbers(
-    real: Any, synthetic: Any, schema: Schema | str | Path, *, table: str | None = None, counts: str | None = None
+    real: Any,
+    synthetic: Any,
+    schema: Schema | str | Path,
+    *,
+    table: str | None = None,
+    where: str | None = None,
+    counts: str | None = None,
 ) -> tuple[NumberComparison, ...]:
     """The integer and numeric columns of two sources compared as numbers, the worst first.
 
-    `table` says which table of the real source is meant, if that is a database, and `counts` names the column that says
-    how many rows each of its lines stands for.
+    `table` says which table of the real source is meant, if that is a database, and `where` which of its rows;
+    `counts` names the column that says how many rows each of its lines stands for.
 
     Sources are those of `hush.read` that can be read again. All rows are compared, and each number as it is in the
     source: neither in its bin nor clamped, except that infinite ones stand at the nearer bound of their column.
@@ -75,7 +81,10 @@ def compare_numbers(
     (15.0, 0.75, 10.0, 0.5, 0.0)
     """
     declared = schema if isinstance(schema, Schema) else Schema.load(schema)
-    exact, estimated = count_numbers(real, declared, table=table, counts=counts), count_numbers(synthetic, declared)
+    exact, estimated = (
+        count_numbers(real, declared, table=table, where=where, counts=counts),
+        count_numbers(synthetic, declared),
+    )
     found = [
         _compared(column, *(_finite(column, *numbers[column.name]) for numbers in (exact, estimated)))
         for column in declared

@@ -196,7 +196,7 @@ def _drawn(
     """An integer of the level of each code, the first where a level has none; codes beyond the levels have the last."""
     first, last = ends[np.minimum(codes, len(ends) - 1)].T
     if means is None:
-        return generator.integers(first, np.maximum(first, last), endpoint=True)
+        return np.asarray(generator.integers(first, np.maximum(first, last), endpoint=True))
     width = np.maximum(ends[:, 1] - ends[:, 0] + 1, 1)
     u = shares_in_bins(codes, (means - ends[:, 0] + 0.5) / width, generator)
     numbers = first + np.floor(u * width[np.minimum(codes, len(ends) - 1)]).astype(np.int64)

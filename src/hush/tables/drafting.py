@@ -34,6 +34,7 @@ from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.draft_bins import round_bins
 from hush.tables.files.file_sources import file_source
 from hush.tables.read import DIALECTS
+from hush.tables.row_filter import RowFilter
 from hush.tables.sources import RowSource
 
 _UNIT_WORDS = frozenset({"id", "ids", "uuid", "guid", "ssn", "identifier"})
@@ -229,6 +230,7 @@ def draft_schema(
     *,
     table: str | None = None,
     query: str | None = None,
+    where: str | None = None,
     from_data: bool = False,
     public: bool = False,
 ) -> str:
@@ -236,7 +238,7 @@ def draft_schema(
 
     Without `from_data` the names and declared types decide the kinds, and what the user must know is left open;
     a draft is refused when it is read before that is filled in. With `from_data` the rows decide; `public` says that
-    they are public, such as invented rows or a table that is published.
+    they are public, such as invented rows or a table that is published. `where` says which rows are read.
 
     Privacy: by default no row is read. With `from_data` the values and bounds are exact facts about the rows. Unless
     these are public, the text begins with a notice and every column is marked `from_private_data`, which makes releases
@@ -245,6 +247,8 @@ def draft_schema(
     connect = partial(DUCKDB.connect, MEMORY, spill=False)  # private rows stay off the disk
     source = path if isinstance(path, RowSource) else _opened(path, table, query, connect)
     _check_names(source)
+    if where is not None:
+        source = RowFilter.parse(where).applied(source, {})
     kinds = [
         DECLARED_KINDS.get(source.dialect.family(kind), UNSUPPORTED) if source.typed else UNKNOWN
         for kind in source.types

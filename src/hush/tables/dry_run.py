@@ -33,7 +33,7 @@ CAPS = (1, 2, 5, 10, 20, 50)  # of rows per unit, to choose from
 ROWS = "line_rows"  # the column of the SQL that says how many rows a line stands for
 PRIVATE = "PRIVATE: exact counts and values of the rows, for the eyes of their owner only. Do not publish or log them."
 PUBLIC_SCHEMA = (
-    "The schema is public. Mend it by what is publicly known, not by the values above, or let it take anything: "
+    "The schema is public. Fix it by what is publicly known, not by the values above, or let it take anything: "
     'other = true, outside = "clamp", missing = true.'
 )
 
@@ -164,12 +164,14 @@ def dry_run(
     *,
     table: str | None = None,
     query: str | None = None,
+    where: str | None = None,
     counts: str | None = None,
     memory_limit: int | str | None = None,
 ) -> DryRun:
     """How the rows of a source, of any kind that `hush.read` takes, fit a schema; all columns at once.
 
-    `counts` names the column that says how many rows each line stands for; it is looked at too.
+    `where` says which rows are read. `counts` names the column that says how many rows each line stands for; it is
+    looked at too.
 
     >>> import pyarrow as pa
     >>> from hush.schema import Integer
@@ -182,7 +184,7 @@ def dry_run(
     """
     declared, limit = schema_of(schema), bytes_of(memory_limit)
     connect = partial(DUCKDB.connect, limit // 2)
-    opened = open_source(source, declared, table, query, connect, counts=counts, partly=True)
+    opened = open_source(source, declared, table, query, connect, where=where, counts=counts, partly=True)
     if opened.once:
         raise DataError(f"{opened.name} can be read only once, a dry run reads twice; read it into a table first")
     readable: list[Column] = []

@@ -27,6 +27,7 @@ from hush.tables.encoding import Names, encode_number
 from hush.tables.engine_tables import SQL_WAYS, EngineTable
 from hush.tables.files.file_sources import file_source
 from hush.tables.row_counts import COUNT, check_counts_column, row_count
+from hush.tables.row_filter import RowFilter
 from hush.tables.rows_per_unit import CappedRows, encoded_rows
 from hush.tables.sources import RowSource, find_column, gathered
 from hush.tables.table import Counts, Progress, Table
@@ -48,6 +49,7 @@ def read(
     *,
     table: str | None = None,
     query: str | None = None,
+    where: str | None = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
     counts: str | None = None,
@@ -64,6 +66,9 @@ def read(
     A database is a DuckDB, psycopg or ADBC connection, or an address such as `postgresql://user@host/db`, with `table`
     or `query`. Rows of PostgreSQL stay there: it codes and counts them, in the way predicted to be fastest. No
     statement may take more seconds than `timeout`, an hour by default.
+
+    `where` is a condition in SQL on the values of one row of a file or a frame, such as `age >= 18`: only rows that
+    meet it are read. Databases take it in `query`.
 
     `schema` may be a Domain, for a table of codes 0 .. size-1, or the path of a schema file. `unit` names the id
     column whose presence is hidden, of which `max_rows_per_unit` rows are used at most; by default the schema says.
@@ -91,7 +96,7 @@ def read(
         raise DataError(f"engine = {engine!r}: expected one of {', '.join(ENGINES)}")
     limit = bytes_of(memory_limit)
     connect = partial(DUCKDB.connect, limit // 2)
-    opened = open_source(source, declared, table, query, connect, counts=counts, timeout=timeout)
+    opened = open_source(source, declared, table, query, connect, where=where, counts=counts, timeout=timeout)
     if opened.once and engine in {"stream", "sql"}:
         raise DataError(f"engine = {engine!r}: {opened.name} can be read only once; use engine='memory'")
     if engine == "stream":
@@ -116,13 +121,15 @@ def count_numbers(
     schema: Schema | Domain | str | Path,
     *,
     table: str | None = None,
+    where: str | None = None,
     counts: str | None = None,
     memory_limit: int | str | None = None,
 ) -> dict[str, tuple[Floats, Counts]]:
     """The numbers in each integer and numeric column of a source, sorted, and how many rows hold each.
 
     Sources are those of `read` that can be read again. Numbers are neither put into bins nor clamped, and those of all
-    rows of a unit are counted. Missing values, and texts that are no number, are left out. `counts` is that of `read`.
+    rows of a unit are counted. Missing values, and texts that are no number, are left out. `where` and `counts` are
+    those of `read`.
 
     Privacy: reads the data. The numbers are exact, hence private, and for the data owner only.
 
@@ -135,7 +142,7 @@ def count_numbers(
     """
     declared = schema_of(schema).with_unit(ROW)
     connect = partial(DUCKDB.connect, bytes_of(memory_limit) // 2)
-    opened = open_source(source, declared, table, None, connect, counts=counts)
+    opened = open_source(source, declared, table, None, connect, where=where, counts=counts)
     if counts is not None:
         CappedRows(opened, declared, ()).check_all()
     weight, dialect = "1" if counts is None else row_count(opened), opened.dialect
@@ -192,20 +199,24 @@ def open_source(
     query: str | None,
     connect: Callable[..., Any],
     *,
+    where: str | None = None,
     counts: str | None = None,
     partly: bool = False,
     timeout: float | None = None,
 ) -> RowSource:
     """The rows of any source that `read` takes; with `partly` columns of the schema may be absent.
 
-    `counts` names the column that says how many rows each line stands for.
+    `where` says which rows are read, and `counts` names the column that says how many rows each line stands for.
 
     Privacy: reads no row of files and databases, and converts the wanted columns of frames.
     """
     if counts is not None:
         check_counts_column(counts, schema)
-        return replace(_opened(source, schema, table, query, connect, counts, partly, timeout), counts=counts)
-    return _opened(source, schema, table, query, connect, None, partly, timeout)
+    condition = None if where is None else RowFilter.parse(where)
+    opened = _opened(source, schema, table, query, connect, condition, counts, partly, timeout)
+    if condition is not None:
+        opened = condition.applied(opened, schema.spellings)
+    return opened if counts is None else replace(opened, counts=counts)
 
 
 def _opened(
@@ -214,17 +225,18 @@ def _opened(
     table: str | None,
     query: str | None,
     connect: Callable[..., Any],
+    condition: RowFilter | None,
     counts: str | None,
     partly: bool,
     timeout: float | None,
 ) -> RowSource:
-    """The rows of a source, with the columns of the schema, of its unit and of the counts."""
+    """The rows of a source, with the columns of the schema, of its unit, of a condition and of the counts."""
     for dialect in DIALECTS:
         if dialect.holds(source):
             return dialect.open_table(source, table, query, timeout=timeout)
     unit = schema.unit.column
-    extra = [name for name in (unit, counts) if name is not None]
-    wanted = [*dict.fromkeys(column.source for column in schema), *extra]
+    extra = [name for name in (unit, counts, *(condition.columns if condition else ())) if name is not None]
+    wanted = list(dict.fromkeys([*(column.source for column in schema), *extra]))
     if isinstance(source, str | Path):
         spell = frames.spelling_of(unit, schema.spellings, counts)
         return file_source(source, wanted, connect, table=table, query=query, spell=spell, partly=partly)
