@@ -1,4 +1,4 @@
-"""dawa: one histogram over one or two ordered columns, in buckets that a few private looks chose."""
+"""dawa: one histogram over one or two ordered columns, in buckets chosen privately."""
 
 from __future__ import annotations
 
@@ -103,27 +103,27 @@ def axes_of(workload: Workload) -> Axes:
 
 @dataclass(frozen=True, kw_only=True)
 class Dawa(Mechanism):
-    """Looks at the number of rows, then at the bias of ever coarser grids, and measures the coarsest that pays.
+    """Probes the number of rows, then the bias of ever coarser grids, and measures the coarsest that pays off.
 
-    The looks cost a few per cent of the budget: the number of rows; then for a grid B the norm |W (x - x_B)| of what
-    evenly spread buckets would get wrong, a statistic that one row hardly moves. Looking ends where the noise that a
+    The probes cost a few per cent of the budget: the number of rows; then for a grid B the norm |W (x - x_B)| of what
+    evenly spread buckets would get wrong, a statistic that one row hardly moves. Probing ends where the noise that a
     coarser grid saves is less than the bias it brings, and does not begin where rows are many: then cells are measured
     as they are. On the grid chosen, counts of buckets and sums weighted by overlapping hats are measured, combined by
     least squares, and projected onto non-negative counts in the norm of the queries.
 
     Maps, of two columns, are mostly empty. There the counts of fine buckets and of nested blocks of them are measured,
-    and it is their posterior that tells which blocks are empty or even; looking at the number of rows is enough.
+    and it is their posterior that tells which blocks are empty or even; the number of rows is all that is probed.
 
     `bias_share` sets a share of the budget aside to measure the bias of the grid that was chosen. `partition` takes
     another way to find the buckets of one column, under pure epsilon, with `partition_share` of the budget:
     "noisy-costs", the least-cost partition of the document; "exponential", drawn among all partitions; "tree", which
     splits while a noisy deviation says so. They are for comparison.
 
-    Privacy: the budget, by the account's filter: every look and every table is charged by its own noise. What is
-    looked at next depends on noisy numbers alone.
+    Privacy: the budget, by the account's filter: every probe and every table is charged by its own noise. What is
+    probed next depends on noisy numbers alone.
     Reference: [Li 2013, chapter 6] for the two stages and the cost of a bucket; p-Identity [HDMM, sec. 3.2.2].
     Differs from [Li 2013, Program 6.3.1]: the printed noisy costs harvest negative noise, and the code published with
-    them owes its gain to clamping noisy costs, which is not private. Grids here are public, and a look at each is an
+    them owes its gain to clamping noisy costs, which is not private. Grids here are public, and a probe of each is an
     ordinary noisy number.
 
     >>> import hush
@@ -133,7 +133,7 @@ class Dawa(Mechanism):
     """
 
     name: ClassVar[str] = NAME
-    description: ClassVar[str] = "a histogram of one or two ordered columns, in buckets that private looks chose"
+    description: ClassVar[str] = "a histogram of one or two ordered columns, in buckets chosen privately"
     workload_aware: ClassVar[bool] = True
     data_aware: ClassVar[bool] = True
     budget_aware: ClassVar[bool] = True
@@ -360,7 +360,7 @@ class DawaRun:
             if same_grids(getattr(look.asked, "grids", ()), getattr(asked, "grids", ())):
                 return look
         share = min(share, self.unspent / 2)
-        (look,) = self.session.ask([(asked, share)], note=f"{NAME}: a look at {_what(asked)}")
+        (look,) = self.session.ask([(asked, share)], note=f"{NAME}: a probe of {_what(asked)}")
         self.content.looks.append(look)
         self.session.tell(None)
         return look
