@@ -1,4 +1,5 @@
 import logging
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -175,6 +176,12 @@ def test_fingerprints_tell_values_apart(wrap: Callable[[Any], Any]) -> None:
     assert fingerprint(wrap(0.0)) != fingerprint(wrap(-0.0))
 
 
+def test_fingerprints_of_enumerations_and_types() -> None:
+    assert fingerprint(Neighbours.REPLACE) == fingerprint(Neighbours.REPLACE)
+    assert fingerprint(Neighbours.REPLACE) != fingerprint(Neighbours.ADD_REMOVE)
+    assert fingerprint(Slotted) != fingerprint(Open)
+
+
 def test_fingerprints_of_arrays_and_tables() -> None:
     assert fingerprint(np.array([1, 2])) != fingerprint(np.array([1.0, 2.0]))
     assert fingerprint(pa.table({"x": [1]})) != fingerprint(pa.table({"x": [2]}))
@@ -245,6 +252,42 @@ def test_what_is_filled_on_first_use_is_no_leak_but_what_the_data_fill_is(kind: 
     assert check_replay(filling(kind(), lambda table: "key"), TABLE, neighbours_of(TABLE)) == 7
     with pytest.raises(ReplayError):
         check_replay(filling(kind(), lambda table: len(table.rows)), TABLE, neighbours_of(TABLE))
+
+
+class Late:
+    """Public work in stages, each done by the run after the one before."""
+
+    def __init__(self, stages: int) -> None:
+        self.stages = stages
+        self.done = 0
+
+    def fill(self, key: object) -> None:
+        self.done = min(self.done + 1, self.stages)
+
+
+def test_what_later_runs_fill_is_no_leak() -> None:
+    assert check_replay(filling(Late(4), lambda table: "key"), TABLE, neighbours_of(TABLE)) == 7
+
+
+def test_runs_that_never_agree_are_refused() -> None:
+    with pytest.raises(ReplayError, match="still differ after 8"):
+        check_replay(filling(Late(10**9), lambda table: "key"), TABLE, neighbours_of(TABLE))
+
+
+FRESH = """
+import hush
+from hush.testing import TinyTable, check_replay, neighbours_of
+
+domain = hush.Domain({"a": 2, "b": 2})
+table = TinyTable(domain, [(0, 0), (1, 1), (1, 0)])
+plan = hush.plan(hush.Workload.upto(domain, 2), hush.Budget(rho=1.0), mechanism="mst")
+print(check_replay(lambda source: (plan.release(source), plan), table, list(neighbours_of(table))[::3]))
+"""
+
+
+def test_a_whole_release_and_its_plan_are_compared_in_a_new_process() -> None:
+    done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=False)
+    assert done.stdout == "3\n", done.stderr
 
 
 @pytest.mark.parametrize("name", ["matrix", "residual", "hdmm", "direct"])
