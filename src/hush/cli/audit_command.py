@@ -16,9 +16,9 @@ from hush.cli.options import (
     budget_options,
     check_output,
     mechanism_options,
-    progress_bar,
 )
 from hush.errors import printable
+from hush.solution import progress_bar
 
 FAILED = 1
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 import hush
-from hush.cli.options import PATH, progress_bar
+from hush.cli.options import PATH
 from hush.cli.synth_command import WARNING, write_rows
 from hush.errors import HushError
+from hush.solution import progress_bar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,8 +92,7 @@ def _run(folder: Path) -> None:
         console.print(Text(f"exact, shown since these people are invented: {_exact(data, question)}\n", style="dim"))
 
     _head(console, "5. Synthetic rows: made up from the same release, at no further cost")
-    with console.status("fitting a model to the noisy tables ..."):
-        synthetic_rows = release.synthesize(SYNTHETIC, seed=SEED)
+    synthetic_rows = release.synthesize(SYNTHETIC, seed=SEED)
     write_rows(synthetic, [synthetic_rows], lambda _: None)
     console.print(_first(synthetic_rows))
     console.print(f"Wrote {SYNTHETIC:,} rows to {synthetic.name}; these are the first {SHOWN}.")

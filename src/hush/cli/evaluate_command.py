@@ -18,7 +18,6 @@ from hush.cli.options import (
     check_output,
     counts_option,
     format_option,
-    progress_bar,
     source_of,
     spark_option,
     table_option,
@@ -26,6 +25,7 @@ from hush.cli.options import (
     workload_options,
 )
 from hush.errors import printable
+from hush.solution import progress_bar
 
 if TYPE_CHECKING:
     from hush.evaluation.numeric_columns import NumberComparison

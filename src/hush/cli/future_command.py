@@ -16,9 +16,9 @@ from hush.cli.options import (
     Whole,
     WorkloadOptions,
     format_option,
-    progress_bar,
     workload_options,
 )
+from hush.solution import progress_bar
 
 if TYPE_CHECKING:
     from hush.evaluation.column_chances import ColumnChances

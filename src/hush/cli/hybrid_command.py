@@ -257,9 +257,9 @@ def simulate(
     """
     from rich.console import Console
 
-    from hush.cli.options import progress_bar
     from hush.hybrid.simulate_page import simulate_html
     from hush.hybrid.simulated_errors import SimulateOptions, simulate_errors
+    from hush.solution import progress_bar
 
     if output != STDOUT:
         check_output(output, force=force)

@@ -13,7 +13,7 @@ import hush
 from hush.cli.options import PATH, check_output
 from hush.domain import Clique
 from hush.errors import printable
-from hush.memory import available_memory, readable
+from hush.memory import readable
 
 if TYPE_CHECKING:
     from hush.release.fit import Route
@@ -31,18 +31,11 @@ def fitted(
     max_size_mb: float | None = None,
 ) -> hush.Model:
     """The model of a release; announces its size if it has to be fitted."""
-    from rich.console import Console
-
     if keeps_model(release, cliques, method, max_size_mb):
         return release.model(method=method)
-    console = Console(stderr=True)
     megabytes, kind = predicted(release, cliques, method, max_size_mb)
-    message = f"fitting {kind} model of {readable(1e6 * megabytes)} ..."
-    if console.is_terminal:
-        with console.status(message):
-            return release.model(cliques, method=method, max_size_mb=max_size_mb)
     if megabytes >= LONG_MB:
-        click.echo(f"hush: {message}", err=True)
+        click.echo(f"hush: fitting {kind} of {readable(1e6 * megabytes)} ...", err=True)
     return release.model(cliques, method=method, max_size_mb=max_size_mb)
 
 
@@ -58,23 +51,28 @@ def predicted(
     release: hush.Release, cliques: Sequence[Clique] | None, method: Route, max_size_mb: float | None
 ) -> tuple[float, str]:
     """The megabytes and the kind of the model that `release.model` would fit."""
-    from hush.graphical.fitting import MEMORY_SHARE
     from hush.graphical.junction_tree import BYTES_PER_CELL
+    from hush.release.fit import FitChoice
 
     domain = release.domain
-    measured = list(_inside((measurement.clique for measurement in release.measurements()), cliques))
+    inside = set(_inside((measurement.clique for measurement in release.measurements()), cliques))
+    noisy = [measurement for measurement in release.measurements() if measurement.clique in inside]
     rules = [rule.clique for rule in release.schema.constraints]
-    exact = hush.model_size_mb(domain, [*measured, *rules])
-    limit = 1e-6 * MEMORY_SHARE * available_memory() if max_size_mb is None else max_size_mb
-    if method == "exact" or (method == "auto" and exact <= limit):
-        return exact, "a"
+    if method == "exact":
+        return hush.model_size_mb(domain, [*inside, *rules]), "a model"
+    choice = FitChoice.of(domain, noisy, rules, max_size_mb, release._total())
+    if method == "auto" and choice.kind != "approximate":
+        return choice.megabytes, "a model" if choice.kind == "exact" else f"{choice.rows:,} relaxed rows"
     tables = _inside(release.estimates.cliques, cliques)
-    return 1e-6 * BYTES_PER_CELL * sum(domain.size(clique) for clique in tables), "an approximate"
+    return 1e-6 * BYTES_PER_CELL * sum(domain.size(clique) for clique in tables), "an approximate model"
 
 
 def summary(model: hush.Model) -> str:
     """One line on the kind of model and its fit."""
-    kind = "exact" if model.exact else "approximate"
+    from hush.relaxed.relaxed_rows import RelaxedRows
+
+    relaxed = isinstance(model.distribution, RelaxedRows)
+    kind = "relaxed rows" if relaxed else "exact" if model.exact else "approximate"
     size = readable(1e6 * model.size_mb)
     return f"Model: {kind}, {size}, total {model.total:,.0f}, fit {printable(model.status)}."
 
@@ -126,7 +124,7 @@ def _inside(candidates: Iterable[Clique], cliques: Sequence[Clique] | None) -> I
     type=click.Choice(["auto", "exact", "approximate"]),
     default="auto",
     show_default=True,
-    help="exact refuses a model above the largest size; auto then fits an approximate one.",
+    help="exact refuses a model above the largest size; auto takes what is fitted within seconds.",
 )
 def model(
     file: Path, output: Path, force: bool, cliques: tuple[str, ...], max_size_mb: float | None, method: Any

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
@@ -282,27 +281,6 @@ budget_options = _gathered(
     click.option("--rho", type=float, help="Budget in zCDP."),
     click.option("--mu", type=float, help="Budget in Gaussian DP."),
 )
-
-
-@contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[float], None]]:
-    """A progress bar on stderr, updated with fractions; nothing if stderr is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:  # a disabled bar of some versions still ends with a line
-        yield lambda fraction: None
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(label, total=1.0)
-        yield lambda fraction: progress.update(task, completed=fraction)
 
 
 _SQLITE = b"SQLite format 3\x00"

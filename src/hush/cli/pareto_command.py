@@ -17,10 +17,10 @@ from hush.cli.options import (
     WorkloadOptions,
     check_output,
     format_option,
-    progress_bar,
     workload_options,
 )
 from hush.errors import printable
+from hush.solution import progress_bar
 
 if TYPE_CHECKING:
     from hush.pareto.front import Front

@@ -19,11 +19,11 @@ from hush.cli.options import (
     check_output,
     format_option,
     mechanism_options,
-    progress_bar,
     workload_options,
 )
 from hush.cli.program import BAD_INPUT
 from hush.errors import BudgetError, printable
+from hush.solution import progress_bar
 
 if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan

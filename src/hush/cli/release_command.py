@@ -22,7 +22,6 @@ from hush.cli.options import (
     check_output,
     counts_option,
     mechanism_options,
-    progress_bar,
     query_option,
     source_of,
     spark_option,
@@ -33,6 +32,7 @@ from hush.cli.options import (
 )
 from hush.cli.program import INTERRUPTED
 from hush.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, printable
+from hush.solution import progress_bar
 
 if TYPE_CHECKING:
     from hush.domain import Clique

@@ -9,8 +9,9 @@ import click
 
 import hush
 from hush.atomic_write import write_whole
-from hush.cli.options import PATH, STDOUT, check_output, progress_bar
+from hush.cli.options import PATH, STDOUT, check_output
 from hush.errors import ArchiveError
+from hush.solution import progress_bar
 
 
 @click.command()

@@ -15,9 +15,10 @@ import click
 import hush
 from hush.atomic_write import atomic_write
 from hush.cli.model_command import APPROXIMATE, fitted, say, summary
-from hush.cli.options import PATH, STDOUT, Whole, check_output, progress_bar
+from hush.cli.options import PATH, STDOUT, Whole, check_output
 from hush.cli.query_command import shown_texts
 from hush.errors import HushError, SchemaError, printable, shown
+from hush.solution import progress_bar
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -30,6 +30,7 @@ from hush.privacy.sensitivity import Neighbours, sensitivity
 from hush.release.content import strategy_inconsistency
 from hush.release.release import Release
 from hush.release.rounds import Round
+from hush.solution import LONG, progress_bar
 from hush.strategies.strategy import NoiseKind, PredictedErrors, Strategy, unit_variance
 from hush.strategies.strategy_files import StrategyFile, SumStrategyFile, store_strategy, sums_inconsistency
 from hush.strategies.sum_strategy import SumStrategy, sums_share
@@ -529,7 +530,8 @@ class Plan:
             schema_is_public=schema_is_public,
             entropy=entropy,
         )
-        release = job.run(table, progress=progress, on_round=on_round, on_start=on_start)
+        with progress_bar("measuring", after=LONG) as shown_progress:
+            release = job.run(table, progress=progress or shown_progress, on_round=on_round, on_start=on_start)
         if (warning := released_delta_warning(release)) is not None:
             warnings.warn(warning, stacklevel=2)
         return release
