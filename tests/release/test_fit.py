@@ -1,6 +1,8 @@
 """hush.fit: noisy tables from anywhere become one model; what cannot is refused before any work."""
 
+import math
 import time
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,19 @@ import numpy as np
 import pytest
 
 import hush
-from hush import Constraint, Domain, Measurement, queries
+from hush import Constraint, Domain, Measurement, Model, Schema, fit, queries
 from hush.errors import DataError, DomainError, HushError, SizeError, WorkloadError
 from hush.linops import Dense
+from hush.release.fit import (
+    LONGEST,
+    NOISE_TOLERANCE,
+    SECONDS,
+    SECONDS_PER_CELL,
+    SECONDS_PER_PRODUCT,
+    FitChoice,
+    fit_chosen,
+)
+from hush.solution import TOLERANCE
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 PAIRS = [("a", "b"), ("b", "c")]
@@ -308,3 +320,73 @@ def test_seeds_of_arrays_are_saved_too(tmp_path: Path) -> None:
     model = hush.fit(Domain({"a": 2}), listed, method="approximate", seed=np.int64(3))
     model.save(tmp_path / "x.hush")
     assert hush.load(tmp_path / "x.hush").counts(("a",)).tolist() == model.counts(("a",)).tolist()
+
+
+def all_pairs(sizes: list[int], stddev: float = 5.0) -> tuple[Domain, list[Measurement]]:
+    domain = Domain({f"c{number}": size for number, size in enumerate(sizes)})
+    cliques = list(combinations(domain.attributes, 2))
+    return domain, [Measurement(clique, np.full(domain.sizes(clique), 3.0), stddev) for clique in cliques]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rules", "kind"),
+    [
+        ([4, 5, 6], [], "exact"),
+        ([10] * 6, [], "exact"),
+        ([10, 20, 25, 30, 40, 12], [], "relaxed"),
+        ([10, 20, 25, 30, 40, 12], [("c0", "c1")], "approximate"),
+        ([2000, 2000, 2000], [], "approximate"),
+    ],
+)
+def test_the_estimator_is_chosen_by_predicted_cost(sizes, rules, kind) -> None:
+    domain, noisy = all_pairs(sizes)
+    choice = FitChoice.of(domain, noisy, rules, None, 1000.0)
+    assert choice.kind == kind
+    cells = math.prod(sizes)
+    if kind == "exact":
+        assert choice.iterations is not None
+        assert cells * choice.iterations * SECONDS_PER_CELL <= LONGEST * SECONDS
+        assert choice.megabytes == pytest.approx(8e-6 * cells)
+    if kind == "relaxed":
+        numbers = sum(measurement.numbers for measurement in noisy)
+        work = choice.rows * choice.iterations * numbers * SECONDS_PER_PRODUCT
+        assert work <= LONGEST * SECONDS
+        assert choice.megabytes == pytest.approx(8e-6 * choice.rows * sum(sizes))
+
+
+def test_a_costly_exact_model_is_fitted_no_closer_than_its_noise() -> None:
+    quick, slow = (FitChoice.of(*all_pairs(sizes), [], None, 1000.0) for sizes in ([4, 5, 6], [10] * 6))
+    assert quick.tolerance == TOLERANCE < slow.tolerance
+    assert slow.iterations >= 30
+    assert FitChoice.of(*all_pairs([10] * 6), [], None, 1e7).iterations > slow.iterations
+    assert FitChoice.of(*all_pairs([10] * 6), [], 1.0, 1000.0).kind == "relaxed"
+    assert FitChoice.of(*all_pairs([10] * 6), [], 0.01, 1000.0).kind == "approximate"
+
+
+def test_the_quick_estimators_are_as_near_to_the_truth_as_the_slow_one() -> None:
+    """Twelve classes of rows in six columns: mean total variation over pairs, of each estimator at full length."""
+    generator = np.random.default_rng(3)
+    domain = Domain({f"c{number}": 5 for number in range(6)})
+    classes = generator.dirichlet(np.full(5, 0.5), (12, 6))
+    drawn = generator.integers(12, size=4000)
+    codes = {
+        name: (classes[drawn, axis].cumsum(axis=1) < generator.random((4000, 1))).sum(axis=1).clip(max=4)
+        for axis, name in enumerate(domain)
+    }
+    pairs = list(combinations(domain.attributes, 2))
+    truth = {pair: np.histogram2d(*(codes[name] for name in pair), bins=[np.arange(6)] * 2)[0] for pair in pairs}
+    noisy = [Measurement(pair, truth[pair] + generator.normal(0, 25, (5, 5)), 25.0) for pair in pairs]
+
+    def error(model: Model) -> float:
+        tables = model.tables(pairs)
+        return float(np.mean([np.abs(tables[pair] - truth[pair]).sum() / 8000 for pair in pairs]))
+
+    schema = Schema.from_domain(domain)
+    exact = error(fit(domain, noisy, total=4000))
+    loose = FitChoice("exact", 1.0, NOISE_TOLERANCE, 30)
+    rows = FitChoice("relaxed", 1.0, NOISE_TOLERANCE, 200, 300)
+    for choice in (loose, rows):
+        model = fit_chosen(schema, noisy, choice, total=4000, seed=0)
+        assert error(model) <= 1.1 * exact
+    assert any("mixture of 300 products" in caveat for caveat in model.caveats)
+    assert error(fit_chosen(schema, noisy, FitChoice("exact", 1.0, NOISE_TOLERANCE, 1), total=4000, seed=0)) > exact

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -49,6 +49,7 @@ def fit_relaxed(
     restraint: float = 0.0,
     alike: float = ALIKE,
     seed: int = 0,
+    progress: Callable[[float], None] | None = None,
 ) -> Solution[RelaxedRows]:
     """Relaxed rows whose answers are near noisy ones: whole tables, products, single cells, thresholds, in any mix.
 
@@ -112,18 +113,27 @@ def fit_relaxed(
     evidence = RowEvidence(coarse, ordered, known)
     first = _refined(coarse, columns, start or _product(domain, columns, rows), alike, seed)
     gain = allowance(tolerance, max(evidence.numbers, 1), 1.0)
-    fitted, stats, status = _descend(evidence, first, gain, iterations, quick=start is None)
+    descents = 2 if restraint else 1
+    tell = None if progress is None else lambda share: progress(share / descents)
+    fitted, stats, status = _descend(evidence, first, gain, iterations, quick=start is None, tell=tell)
     enough = stats["value"] + restraint * (0.5 * evidence.numbers - stats["value"])
     if enough > stats["value"]:
         fresh = first if start is None else _refined(coarse, columns, _product(domain, columns, rows), alike, seed)
-        fitted, stopped, _ = _descend(evidence, fresh, gain, iterations, enough, quick=True)
+        fitted, stopped, _ = _descend(evidence, fresh, gain, iterations, enough, quick=True, tell=tell)
         stats = {**stopped, "least": stats["value"]}
     cliques = dict.fromkeys(measurement.clique for measurement in ordered if measurement.clique)
     return Solution(value=RelaxedRows(coarse, fitted, known, cliques=cliques), status=status, stats=stats)
 
 
 def _descend(
-    evidence: RowEvidence, rows: Floats, least_gain: float, iterations: int, enough: float = -np.inf, *, quick: bool
+    evidence: RowEvidence,
+    rows: Floats,
+    least_gain: float,
+    iterations: int,
+    enough: float = -np.inf,
+    *,
+    quick: bool,
+    tell: Callable[[float], None] | None = None,
 ) -> tuple[Floats, dict[str, float], str]:
     """Adam on logits, with smaller steps where it gains little; the best rows seen, or the first that are enough.
 
@@ -146,6 +156,8 @@ def _descend(
         np.exp(logits, out=levels)
         normalise(levels, offsets, sums)
         value, gradient = evidence.value_and_gradient(levels, weights)
+        if tell is not None:
+            tell(number / iterations)
         if value < least:
             least = value
             best[:] = levels

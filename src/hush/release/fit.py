@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Literal, TypeAlias
+
+import numpy as np
 
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DataError, SizeError, WorkloadError, shown
 from hush.graphical.fit_problem import Callback
-from hush.graphical.fitting import ESTIMATORS, Estimator, fit_model
+from hush.graphical.fitting import ESTIMATORS, MEMORY_SHARE, Estimator, fit_model
 from hush.graphical.graphical_model import GraphicalModel
+from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.likelihood import Loss
-from hush.graphical.total import SMALLEST_TOTAL
+from hush.graphical.natural_descent import ITERATIONS as ITERATIONS_AT_MOST
+from hush.graphical.total import SMALLEST_TOTAL, estimate_total
 from hush.local.local_fit import ITERATIONS, fit_locally
-from hush.privacy.measurement import Measurement
-from hush.relaxed.relaxed_fit import ROWS, fit_relaxed
+from hush.memory import available_memory
+from hush.privacy.measurement import Measurement, placed
+from hush.relaxed.relaxed_fit import ROWS, fit_relaxed, relaxed_bytes
 from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.release.model import Model
 from hush.release.model_estimates import NO_ROWS, Distribution, Misfit
 from hush.schema import Schema, domain_and_constraints
-from hush.solution import SOLVED, TOLERANCE, Solution
+from hush.solution import LONG, SOLVED, TOLERANCE, Solution, progress_bar
 
 
 class Restriction:
@@ -58,6 +65,72 @@ class Restriction:
 Route: TypeAlias = Literal["auto", "exact", "approximate"]
 ROUTES = ("auto", "exact", "approximate")
 RELAXED = "relaxed"
+
+SECONDS = 1.5  # that a fit takes, about, where its estimator is chosen by predicted cost
+SECONDS_PER_CELL = 15e-9  # of an exact model, for one iteration
+SECONDS_PER_PRODUCT = 0.4e-9  # of a relaxed row with a noisy number, for one iteration
+USUAL_ITERATIONS = 200  # of an exact fit
+FEWEST_ITERATIONS = 30  # after which fits are nearly as good as at the end
+MOST_ITERATIONS = 400  # of relaxed rows
+FEW_ROWS = 300  # relaxed ones, where there are many noisy numbers
+LONGEST = 5  # times `SECONDS`: what relaxed rows may take before tables that only agree with each other are fitted
+NOISE_TOLERANCE = 0.1  # standard deviations of the noise: closer fits are no nearer to the truth
+LITTLE_NOISE = 0.01
+MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
+RESTRAINT = 0.2  # how far relaxed rows stay from following the noise
+RELAXED_NOTE = "the model is a mixture of {rows:,} products: an exact one would take too long, or too much memory"
+SHORTENED = "stopped after {iterations:,} iterations; method='exact' goes on until tolerance={tolerance:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class FitChoice:
+    """The estimator of least predicted cost that loses no accuracy which the noise has left, and its options.
+
+    `megabytes` are those of the model. Predicted times are for one core; all of it is public.
+    """
+
+    kind: Literal["exact", "relaxed", "approximate"]
+    megabytes: float
+    tolerance: float = TOLERANCE
+    iterations: int | None = None
+    rows: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        domain: Domain,
+        noisy: Sequence[Measurement],
+        rules: Sequence[Clique],
+        max_size_mb: float | None,
+        total: float | None = None,
+    ) -> FitChoice:
+        """An exact model within seconds, else relaxed rows, else, or where there are rules, tables that agree.
+
+        Where noise moves a table by less than a hundredth of its rows, in the mean, a fit may take longer: there the
+        length of the fit decides on the error, and not the noise.
+        """
+        rows_in_all = estimate_total(domain, placed(domain, noisy))[0] if total is None else total
+        moved = [measurement.numbers * measurement.stddev * MEAN_ABSOLUTE / (2 * rows_in_all) for measurement in noisy]
+        allowed = SECONDS * (1 if np.mean(moved) > LITTLE_NOISE else LONGEST)
+        cliques = [measurement.clique for measurement in noisy]
+        tree = JunctionTree.build(domain, [*cliques, *rules])
+        limit = 1e-6 * MEMORY_SHARE * available_memory() if max_size_mb is None else max_size_mb
+        seconds = SECONDS_PER_CELL * tree.cells
+        if tree.size_mb <= limit and seconds * FEWEST_ITERATIONS <= SECONDS:
+            if seconds * USUAL_ITERATIONS <= SECONDS:
+                most = int(min(LONGEST * SECONDS / seconds, ITERATIONS_AT_MOST))
+                return cls("exact", tree.size_mb, iterations=most)
+            return cls("exact", tree.size_mb, NOISE_TOLERANCE, int(allowed / seconds))
+        numbers = sum(measurement.numbers for measurement in noisy)
+        rows = ROWS if ROWS * numbers * FEWEST_ITERATIONS * SECONDS_PER_PRODUCT <= SECONDS else FEW_ROWS
+        seconds = rows * numbers * SECONDS_PER_PRODUCT
+        widths = sum(domain.shape)
+        memory = relaxed_bytes(rows, domain.shape, widths, max((m.numbers for m in noisy), default=0))
+        able = not rules and seconds * FEWEST_ITERATIONS <= LONGEST * SECONDS and memory <= available_memory() / 2
+        if able and (max_size_mb is None or 8e-6 * rows * widths <= max_size_mb):
+            iterations = min(max(int(allowed / seconds), FEWEST_ITERATIONS), MOST_ITERATIONS)
+            return cls("relaxed", 8e-6 * rows * widths, NOISE_TOLERANCE, iterations, rows)
+        return cls("approximate", 8e-6 * sum(map(domain.size, dict.fromkeys(cliques))), NOISE_TOLERANCE)
 
 
 def fit(
@@ -171,6 +244,47 @@ def fit(
         seed=int(seed),
     )
     return _with_caveats(Model(schema, local_solution, noisy), loss, total)
+
+
+def fit_chosen(
+    schema: Schema, noisy: Sequence[Measurement], choice: FitChoice, *, total: float | None, seed: int
+) -> Model:
+    """The exact model or the relaxed rows that were chosen by predicted cost, with a progress bar where that is long.
+
+    Privacy: post-processing of noisy values.
+    """
+    with progress_bar("fitting a model", after=LONG) as progress:
+        if choice.kind == RELAXED:
+            relaxed = fit_relaxed(
+                schema.domain,
+                noisy,
+                total=total,
+                rows=choice.rows or ROWS,
+                tolerance=choice.tolerance,
+                iterations=choice.iterations or MOST_ITERATIONS,
+                restraint=RESTRAINT,
+                seed=seed,
+                progress=progress,
+            )
+            model = Model(schema, replace(relaxed, status=SOLVED), noisy)
+            model.caveats = (*model.caveats, RELAXED_NOTE.format(rows=choice.rows))
+            return model
+        most = choice.iterations or ITERATIONS_AT_MOST
+        exact = fit_model(
+            schema.domain,
+            noisy,
+            total=total,
+            loss="auto" if choice.tolerance == TOLERANCE else "gaussian",
+            constraints=schema.constraints,
+            max_size_mb=math.inf,
+            tolerance=choice.tolerance,
+            iterations=most,
+            seed=seed,
+            callback=lambda iteration, _, __: progress(iteration / most),
+        )
+    if not exact.solved and exact.stats["iterations"] >= most:
+        exact = replace(exact, status=SHORTENED.format(iterations=most, tolerance=TOLERANCE))
+    return _with_caveats(Model(schema, exact, noisy), "auto", total)
 
 
 def _with_caveats(model: Model, loss: Loss, total: float | None) -> Model:

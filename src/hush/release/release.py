@@ -433,25 +433,29 @@ class Release:
         *,
         method: Route = "auto",
         max_size_mb: float | None = None,
-        tolerance: float = TOLERANCE,
+        tolerance: float | None = None,
         seed: int = 0,
     ) -> Model:
         """One consistent distribution fitted to the release: non-negative tables, SQL over any columns, synthetic rows.
 
-        `cliques` restricts it to what was measured inside them, which keeps the model small. If an exact model would be
-        too large, `method="auto"` gives an approximate one, whose tables only agree with each other; "exact" refuses.
-        The schema's constraints hold. Small counts are **biased**. A release that keeps the model of its mechanism
-        returns that one, unless other options are given.
+        `cliques` restricts it to what was measured inside them, which keeps the model small. `method="auto"` chooses
+        by predicted time and memory: an exact model if it is fitted within seconds, else relaxed rows, and where
+        these are too many numbers or the schema has rules an approximate model, whose tables only agree with each
+        other. With a `tolerance` it chooses by memory alone, as "exact" does, which fits until `tolerance`, 0.01
+        unless stated, and refuses a model that is too large; see `hush.fit`. The schema's constraints hold. Small
+        counts are **biased**. A release that keeps the model of its mechanism returns that one, unless other options
+        are given.
 
         Reference: [HDMM, sec. 4.5].
         """
-        from hush.release.fit import ROUTES, Restriction, fit
+        from hush.release.fit import ROUTES, FitChoice, Restriction, fit, fit_chosen
         from hush.release.model import Model
 
         if method not in ROUTES:
             raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(ROUTES)}")
         self.content.require_tables()
-        plain = cliques is None and max_size_mb is None and method != "approximate" and tolerance >= TOLERANCE
+        loose = tolerance is None or tolerance >= TOLERANCE
+        plain = cliques is None and max_size_mb is None and method != "approximate" and loose
         if plain and self.content.fitted is not None:
             return self._cautioned(Model(self.schema, self.content.fitted, self.measurements()))
         noisy = self.measurements()
@@ -459,12 +463,18 @@ class Release:
         options: dict[str, Any] = {
             "total": self._total(),
             "max_size_mb": max_size_mb,
-            "tolerance": tolerance,
+            "tolerance": TOLERANCE if tolerance is None else tolerance,
             "seed": seed,
         }
-        if method != "approximate":
+        evidence = noisy if inside is None else inside.measurements
+        if method == "auto" and tolerance is None:
+            rules = [rule.clique for rule in self.schema.constraints]
+            choice = FitChoice.of(self.domain, evidence, rules, max_size_mb, options["total"])
+            if choice.kind != "approximate":
+                return self._cautioned(fit_chosen(self.schema, evidence, choice, total=options["total"], seed=seed))
+            options["tolerance"] = choice.tolerance
+        elif method != "approximate":
             try:
-                evidence = noisy if inside is None else inside.measurements
                 return self._cautioned(fit(self.schema, evidence, method="exact", **options))
             except SizeError as error:
                 if method == "exact":
