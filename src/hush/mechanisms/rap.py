@@ -70,9 +70,10 @@ class RAP(Mechanism):
     """Relaxed adaptive projection: measures the worst answers of relaxed rows in T rounds of K, or all tables at once.
 
     `column_share` of the budget measures every column, by default 0.3, or 0.5 where thresholds are asked: they add up
-    the errors of columns. Levels below three standard deviations of that noise are counted together from then on. Each
-    round compares relaxed rows with the data and chooses K candidates, once for all, by the exponential mechanism
-    without replacement; it measures them and fits the rows to all noisy numbers.
+    the errors of columns. Levels below three standard deviations of that noise are counted together from then on, and
+    so are all but the 2,047 most frequent levels of a column. Each round compares relaxed rows with the data and
+    chooses K candidates, once for all, by the exponential mechanism without replacement; it measures them and fits the
+    rows to all noisy numbers.
 
     `measure="auto"` is "all" where sigma sqrt(2 log n), about the largest of its n noises, is at most a fiftieth of the
     rows; for thresholds the same of pairs alone, if triples have more. It is "tables" otherwise, or if `rounds` or

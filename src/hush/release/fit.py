@@ -266,7 +266,10 @@ def fit_chosen(
                 seed=seed,
                 progress=progress,
             )
-            model = Model(schema, replace(relaxed, status=SOLVED), noisy)
+            if not relaxed.solved:
+                text = SHORTENED.format(iterations=choice.iterations, tolerance=TOLERANCE)
+                relaxed = replace(relaxed, status=text)
+            model = Model(schema, relaxed, noisy)
             model.caveats = (*model.caveats, RELAXED_NOTE.format(rows=choice.rows))
             return model
         most = choice.iterations or ITERATIONS_AT_MOST
