@@ -79,9 +79,10 @@ class TextTable:
         """The width at which nothing is shortened."""
         return _total([self._natural(index) for index in range(len(self.columns))])
 
-    def omitted(self, width: int) -> list[str]:
-        """The headings of the columns that do not fit into a width."""
-        return self._fitted(width)[2]
+    @property
+    def least_width(self) -> int:
+        """The width at which all columns but the optional ones are shown, though shortened."""
+        return _total([self._least(index) for index, column in enumerate(self.columns) if not column.optional])
 
     def text(self, width: int = WIDTH) -> str:
         """The table as plain text, in lines of at most `width` cells."""
@@ -166,7 +167,7 @@ class TextTable:
         if _total(natural) <= width:
             return indices, natural, []
         indices = [index for index in indices if not self.columns[index].optional]
-        least = [min(wide, NARROWEST[column.fit]) for column, wide in zip(self.columns, natural, strict=True)]
+        least = [self._least(index) for index in range(len(self.columns))]
         kept = list(indices)
         while len(kept) > 1 and _total([least[index] for index in kept]) > width:
             numbers = [index for index in kept if self.columns[index].align == "right"]
@@ -178,6 +179,9 @@ class TextTable:
                 widths[max(flexible, key=widths.__getitem__)] -= 1
         widths = [min(wide, width) for wide in widths]
         return kept, widths, [printable(self.columns[index].heading) for index in indices if index not in kept]
+
+    def _least(self, index: int) -> int:
+        return min(self._natural(index), NARROWEST[self.columns[index].fit])
 
     def _natural(self, index: int) -> int:
         column = self.columns[index]

@@ -240,7 +240,7 @@ def test_every_combination_of_groups_is_answered_even_at_zero() -> None:
     ("text", "columns"),
     [
         ("SELECT COUNT(*) FROM t GROUP BY sex", ["sex", "estimate", "std_error", "lower", "upper", "basis"]),
-        ("SELECT COUNT(*) n, sex s FROM t GROUP BY s", ["s", "estimate", "std_error", "lower", "upper", "basis"]),
+        ("SELECT COUNT(*) n, sex s FROM t GROUP BY s", ["s", "n", "n_std_error", "n_lower", "n_upper", "n_basis"]),
         (
             "SELECT T.SEX, COUNT(*) FROM t AS T GROUP BY t.sex",
             ["sex", "estimate", "std_error", "lower", "upper", "basis"],

@@ -267,7 +267,7 @@ class Answers:
         wide = self.cells(TEXT_ROWS if rows is None else rows)
         lines = TEXT_ROWS if rows is None else rows * len(self.quantities)
         table = wide if len(self.quantities) == 1 or wide.width <= WIDTH else self.stacked(lines)
-        return table.text(table.width if table.omitted(WIDTH) else WIDTH)
+        return table.text(max(WIDTH, table.least_width))
 
     def _repr_html_(self) -> str:
         return self.cells(HTML_ROWS).html()

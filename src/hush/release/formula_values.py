@@ -48,6 +48,7 @@ from hush.sql.row_labels import RowLabels
 from hush.sql.scope import Scope
 from hush.workloads.sql_workload import CountFactor, CountProduct, count_products, group_factors
 
+MOST_GROUPS = 2**22  # of a query that is answered product by product
 CLEAR = 2.0  # standard errors between a denominator and zero
 
 
@@ -336,6 +337,8 @@ def planned_counts(
     query: ParsedQuery, output: Output, labels: Sequence[RowLabels], scope: Scope, estimates: Estimates
 ) -> tuple[list[Part], list[Quantity]] | None:
     """The rows and the values of a query of counts; None where it is no such query, or some number is not known."""
+    if scope.domain.size(output.groups) > MOST_GROUPS:
+        return None
     try:
         parts = [
             (chosen, np.flatnonzero(_possible(factors, output, scope)))

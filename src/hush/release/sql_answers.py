@@ -259,7 +259,7 @@ def _answer(
     labels = [row_labels(item.node, scope) for item in output.expressions]
     try:
         shown, quantities = _from_tables(query, output, labels, scope, estimates, error_kind, level, sums)
-    except (NotHeldError, SizeError):
+    except NotHeldError:
         planned = planned_counts(query, output, labels, scope, estimates)
         if planned is None:
             raise

@@ -196,7 +196,8 @@ def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> RowValue:
         if not numeric and literal_value(node) is not None:
             return RowValue(_ones(scope))
         return RowValue(Cells.constant(scope.domain, float(constant_number(node))))
-    if not numeric and function_of(node) is not None:
+    by_value = _of_days(node, scope) or type(node) not in (*ARITHMETIC, exp.Neg, exp.Div)
+    if not numeric and by_value and function_of(node) is not None:
         return RowValue(combine(_float64, map_values(_presence_of, single_values(node, scope))))
     return _arithmetic(node, scope)
 
@@ -205,8 +206,7 @@ def _arithmetic(node: exp.Expr, scope: Scope) -> RowValue:
     if isinstance(node, exp.Neg):
         return row_value(node.this, scope, numeric=True).negative()
     function = ARITHMETIC.get(type(node))
-    days = any(isinstance(scope.column(each), Date) for each in node.find_all(exp.Column))
-    if function is not None and not days:
+    if function is not None and not _of_days(node, scope):
         first, second = (row_value(side, scope, numeric=True) for side in (node.this, node.expression))
         return first.with_other(function, second)
     if isinstance(node, exp.Div) and is_literal(node.expression):
@@ -221,6 +221,11 @@ def _arithmetic(node: exp.Expr, scope: Scope) -> RowValue:
         values = map_values(partial(_as_float, node), single_values(node, scope))
         return RowValue(combine(_float64, values))
     raise refusal(node, "add up columns, numbers, CASE WHEN ... THEN ... ELSE ... END, and their sums and products")
+
+
+def _of_days(node: exp.Expr, scope: Scope) -> bool:
+    """Whether an expression computes with dates."""
+    return any(isinstance(scope.column(each), Date) for each in node.find_all(exp.Column))
 
 
 def _column_value(column: Column, scope: Scope, numeric: bool) -> RowValue:

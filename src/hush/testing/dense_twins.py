@@ -89,6 +89,8 @@ class DenseEstimates:
         """W x and the diagonal of W S W^T, with W written out over the cells of the domain."""
         if len(blocks) != len(clique):
             raise WorkloadError(f"{len(blocks)} query blocks for {len(clique)} attributes; give one each")
+        if not self.covers(clique):
+            raise WorkloadError(f"no table over {clique!r}")
         rows: Floats = np.ones((1, 1))
         for block in blocks:
             rows = np.asarray(np.kron(rows, block.dense()), dtype=np.float64)
