@@ -285,7 +285,7 @@ def _answer(
         notes=tuple(scope.notes),
     )
     named = {item.name for item in output.values if item.named}
-    answers = replace(answers, quantities=[replace(each, named=each.name in named) for each in answers.quantities])
+    answers = replace(answers, quantities=tuple(replace(each, named=each.name in named) for each in answers.quantities))
     if labels:  # parts follow each other; rows are in the order of their labels
         answers = answers.take(np.lexsort([column.codes for column in reversed(columns)]))
     if query.having is not None:

@@ -144,7 +144,7 @@ def _labels(node: exp.Expr, scope: Scope, *, single: bool = False) -> Cells:
 
     def known(*values: Any) -> Any:
         result = applied(function, values, node)
-        if isinstance(result, int | float | Fraction) and not abs(result) <= LARGEST_NUMBER:
+        if isinstance(result, int | float | Fraction) and not -LARGEST_NUMBER <= result <= LARGEST_NUMBER:
             raise QueryError(f"the numbers of {quote(node)} grow beyond {LARGEST_NUMBER:,}; use smaller ones")
         return result
 

@@ -116,7 +116,7 @@ def as_boolean(value: Scalar) -> bool:
     """CAST(... AS BOOLEAN)."""
     if not isinstance(value, str):
         _check(value, (int, float, Fraction))
-        return value != 0
+        return bool(value != 0)
     text = value.strip().casefold()
     if text not in (*TRUE_TEXTS, *FALSE_TEXTS):
         raise QueryError(f"{value[:40]!r} is neither TRUE nor FALSE")
@@ -145,7 +145,7 @@ def compared(sign: str, a: Scalar, b: Scalar) -> bool | None:
         a, b = (float(side) if isinstance(side, Fraction) else side for side in (a, b))
     if isinstance(a, dt.date) != isinstance(b, dt.date):
         raise QueryError("a date is compared with something else; write dates as DATE '2020-01-31'")
-    order = (a > b) - (a < b)
+    order: int = (a > b) - (a < b)
     return {"=": order == 0, "<>": order != 0, "<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}[sign]
 
 

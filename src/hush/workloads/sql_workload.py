@@ -151,7 +151,8 @@ def group_factors(
 
 def _value(node: exp.Expr, scope: Scope) -> list[CountFactor]:
     """The factors of a count: its own, and those of its FILTER."""
-    inner, filters = node, []
+    inner = node
+    filters: list[CountFactor] = []
     while isinstance(inner, exp.Filter):
         filters += _conditions(inner.expression.this, scope)
         inner = inner.this
