@@ -203,7 +203,8 @@ class ReleaseJob:
             if self._stopping.is_set() and (plan.adaptive or share < 1):  # else all is measured, and nothing to resume
                 raise KeyboardInterrupt
 
-        from hush.tables.table import BYTES_PER_COUNT, CachedTable  # loads the database engine
+        from hush.tables.row_counts import BYTES_PER_COUNT
+        from hush.tables.table import CachedTable  # loads the database engine
 
         counted = plan.settings.counted(plan, table.schema)
         kept = self._memory / 4 + BYTES_PER_COUNT * sum(map(plan.domain.size, counted))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -321,7 +321,7 @@ def _fit_rows(
         raise WorkloadError("start is no fit of relaxed rows; leave it out, or give one with estimator='relaxed'")
     if before is not None and rows not in (None, len(before.rows)):
         raise WorkloadError(f"rows={shown(rows)}: start has {len(before.rows)} rows; give as many, or leave rows out")
-    options = {} if iterations is None else {"iterations": iterations}
+    options: dict[str, Any] = {} if iterations is None else {"iterations": iterations}
     return fit_relaxed(
         domain,
         noisy,

@@ -166,9 +166,9 @@ class Schema:
         rules = []
         for rule in self.constraints:
             kept = tuple(name for name in rule.clique if name in domain)
-            allowed = rule.allowed.any(axis=tuple(i for i, name in enumerate(rule.clique) if name not in domain))
+            gone = tuple(i for i, name in enumerate(rule.clique) if name not in domain)
             if kept:
-                of_kept = Constraint.of_table(domain, kept, allowed)
+                of_kept = Constraint.of_table(domain, kept, np.asarray(rule.allowed.any(axis=gone)))
                 rules.append(replace(of_kept, from_private_data=rule.from_private_data))
         return Schema(chosen, unit=self.unit, constraints=rules)
 
