@@ -18,7 +18,9 @@ from hush.errors import DomainError, HushError, QueryError
 from hush.release.answer_columns import ErrorKind, GroupColumn, Quantity
 from hush.release.answers import Answers
 from hush.release.intervals import FixedIntervals
+from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
+from hush.testing.dense_twins import DenseEstimates
 from hush.testing.schemas import columns
 
 SCHEMA = Schema(
@@ -383,3 +385,15 @@ def test_text_has_all_columns_and_as_many_rows_as_asked() -> None:
     assert "not shown" not in shown
     assert "... 236 more rows" in shown
     assert len(answers.text(256).splitlines()) == 258  # a heading, 256 rows and what the error is
+
+
+def test_weeks_say_where_they_start() -> None:
+    column = Date(name="d", start=dt.date(2024, 1, 3), end=dt.date(2024, 1, 30), granularity="week")
+    schema = Schema([column, Date(name="day", start=dt.date(2024, 1, 1), end=dt.date(2024, 1, 14))])
+    answers = Answers.of_marginal(schema, ("d",), [1, 2, 3, 4], 1.0)
+    assert any("weeks start on Wednesdays" in note for note in answers.notes)
+    estimates = DenseEstimates(schema.domain, np.ones(schema.domain.shape))
+    query = "SELECT DATE_TRUNC('week', day) AS w, COUNT(*) AS n FROM t GROUP BY w"
+    truncated = answer_sql(query, schema, estimates)
+    assert any("weeks start on Mondays and are numbered by ISO 8601" in note for note in truncated.notes)
+    assert truncated.labels["w"] == [dt.date(2024, 1, 1), dt.date(2024, 1, 8)]
