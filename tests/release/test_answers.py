@@ -104,7 +104,7 @@ def test_the_total_is_a_marginal_without_groups() -> None:
         (lambda: marginal("sex", level="high"), "level = 'high'"),
         (
             lambda: marginal("sex", error_kind="sure"),
-            "error_kind = 'sure': expected one of exact, approximate, noise, binned, bound, none",
+            "error_kind = 'sure': expected one of exact, approximate, model, noise, binned, bound, none",
         ),
         (lambda: Answers.of_marginal(SCHEMA, ("sex",), [1.0], 1.0), r"counts of shape \(1,\) .* expected \(4,\)"),
         (lambda: Answers.of_marginal(SCHEMA, ("smoker",), [1, 2], [1, 2, 3]), r"variances of shape \(3,\)"),
