@@ -33,6 +33,7 @@ def fitted(
     """The model of a release; announces its size if it has to be fitted."""
     if keeps_model(release, cliques, method, max_size_mb):
         return release.model(method=method)
+    release.content.require_tables()
     megabytes, kind = predicted(release, cliques, method, max_size_mb)
     if megabytes >= LONG_MB:
         click.echo(f"hush: fitting {kind} of {readable(1e6 * megabytes)} ...", err=True)

@@ -34,7 +34,7 @@ class LevelSums(EqualColumns):
 
     def matmat(self, x: Floats) -> Floats:
         if x.shape[1] == 1:
-            return np.asarray(np.bincount(self.codes, weights=x[:, 0], minlength=self.levels)[:, None], dtype=x.dtype)
+            return np.bincount(self.codes, weights=x[:, 0], minlength=self.levels).astype(np.float64)[:, None]
         return merged_along(x, self.codes, 0)
 
     def along(self, values: Numbers, axis: int) -> Numbers:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from hush.graphical.total import SMALLEST_TOTAL, estimate_total
 from hush.local.local_fit import ITERATIONS, fit_locally
 from hush.memory import available_memory
 from hush.privacy.measurement import Measurement, placed
+from hush.relaxed.relaxed_fit import ITERATIONS as RELAXED_ITERATIONS
 from hush.relaxed.relaxed_fit import ROWS, fit_relaxed, relaxed_bytes
 from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.release.model import Model
@@ -321,7 +322,6 @@ def _fit_rows(
         raise WorkloadError("start is no fit of relaxed rows; leave it out, or give one with estimator='relaxed'")
     if before is not None and rows not in (None, len(before.rows)):
         raise WorkloadError(f"rows={shown(rows)}: start has {len(before.rows)} rows; give as many, or leave rows out")
-    options: dict[str, Any] = {} if iterations is None else {"iterations": iterations}
     return fit_relaxed(
         domain,
         noisy,
@@ -331,8 +331,8 @@ def _fit_rows(
         start=before,
         max_size_mb=max_size_mb,
         tolerance=tolerance,
+        iterations=RELAXED_ITERATIONS if iterations is None else iterations,
         seed=int(seed),
-        **options,
     )
 
 
