@@ -1,7 +1,9 @@
 """Planted faults of private choices, of the filter and of the gate's views; the suite must catch each."""
 
+import dataclasses
 import importlib.util
 import sys
+from contextlib import nullcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,9 @@ spec.loader.exec_module(planting)  # type: ignore[union-attr]
 Bug, Patch, suite = planting.Bug, planting.Patch, planting.suite
 
 FILTER = "privacy/test_privacy_filter.py::"
+GATE = "privacy/test_gate.py::"
+SUITE = suite("privacy/test_gate.py")
+REQUEST = gate.Request(gate.MarginalQuery(("a",)), SUITE.NOISE)
 WORST = "mechanisms/test_candidates_worst_answers.py"
 MOVES = WORST + "::test_a_neighbour_moves_a_score_by_the_sensitivity_and_no_further"
 
@@ -77,7 +82,64 @@ def views_unwatched(patch: Patch) -> None:
     )
 
 
+def failures_tell(patch: Patch) -> None:
+    """A scorer that fails on exact counts may say so in its own words."""
+    patch.setattr(gate.Gate, "_messages_kept", lambda self, asked: nullcontext())
+
+
+def rows_checked_after_the_charge(patch: Patch) -> None:
+    """Rows that the schema refuses are paid for."""
+
+    def wrong(self: Any, event: Any, note: str, *, most_rows: int) -> None:
+        self.account.charge(event, note=note)
+        self._table.check(most_rows)
+
+    patch.setattr(gate.Gate, "_charge", wrong)
+
+
+def view_of_another_relation(patch: Patch) -> None:
+    """A view of merged levels that forgets how neighbours differ."""
+    true = gate.Gate.coarse
+
+    def wrong(self: Any, codes: Any) -> Any:
+        view = true(self, codes)
+        view.neighbours = Neighbours.ADD_REMOVE
+        return view
+
+    patch.setattr(gate.Gate, "coarse", wrong)
+
+
+def normalised_exactly(patch: Patch) -> None:
+    """Normalised scores that admit no rounding."""
+    true = selection.GeneralizedExponentialMechanism.normalised
+    patch.setattr(
+        selection.GeneralizedExponentialMechanism,
+        "normalised",
+        lambda self, scores: dataclasses.replace(true(self, scores), error=0.0),
+    )
+
+
 FAULTS = {
+    "failures tell of counts": Bug(
+        failures_tell,
+        GATE + "test_what_fails_on_exact_counts_does_not_tell_of_them",
+        {"ask": lambda entrance: entrance.select(SUITE.Talkative(), selection.ExponentialMechanism(Fraction(1)))},
+    ),
+    "rows checked after the charge": Bug(
+        rows_checked_after_the_charge,
+        GATE + "test_rows_that_are_refused_are_not_paid_for",
+        {"ask": lambda entrance: entrance.measure([REQUEST]), "most_rows": 2**61},
+    ),
+    "view of another relation": Bug(
+        view_of_another_relation,
+        GATE + "test_a_view_of_merged_levels_charges_the_same_account_as_much",
+        {"relation": Neighbours.REPLACE},
+    ),
+    "normalised scores without error": Bug(
+        normalised_exactly,
+        "privacy/test_selection.py::test_generalized_scores_admit_the_error_of_floats_and_of_the_scores_given",
+        {"epsilon": Fraction(1)},
+    ),
     "generalised choice at twice the epsilon": Bug(
         generalized_at_twice, "privacy/test_selection.py::test_generalized_draws_have_the_exact_law"
     ),
@@ -100,7 +162,7 @@ FAULTS = {
         {"between": suite("privacy/test_privacy_filter.py").gauss(0.1)},
     ),
     "views of merged levels unwatched": Bug(
-        views_unwatched, "privacy/test_gate.py::test_what_is_watched_at_a_view_of_merged_levels_is_stamped"
+        views_unwatched, GATE + "test_what_is_watched_at_a_view_of_merged_levels_is_stamped"
     ),
 }
 

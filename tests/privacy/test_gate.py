@@ -1,3 +1,4 @@
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -153,6 +154,35 @@ def test_answers_that_are_not_exact_integers_never_leave(query: Broken, text: st
     entrance, _, _ = gate()
     with pytest.raises(DataError, match=text):
         next(entrance.measure([Request(query, NOISE)]))
+
+
+@dataclass(frozen=True)
+class Talkative(Favourite):
+    """A scorer, and a query, that fails on the counts and tells of them."""
+
+    def scores(self, counts: Counts, bound: Fraction) -> Scores:
+        raise ValueError(f"cannot score {counts[('a',)].tolist()}")
+
+    def answer(self, counts: Counts) -> np.ndarray:
+        return self.scores(counts, Fraction(1))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda gate: gate.select(Talkative(), ExponentialMechanism(Fraction(1))),
+        lambda gate: next(gate.measure([Request(Talkative(), NOISE)])),
+    ],
+    ids=["scorer", "query"],
+)
+def test_what_fails_on_exact_counts_does_not_tell_of_them(ask: Callable[[Gate], object]) -> None:
+    with pytest.raises(DataError, match="Talkative failed") as failed:
+        ask(gate()[0])
+    told = "".join(traceback.format_exception(failed.value))
+    assert "cannot score" not in told
+    assert "[2, 2]" not in told
+    with watch(Recorder()), pytest.raises(ValueError, match="cannot score"):
+        ask(gate()[0])
 
 
 def test_scorers_must_score_the_candidates_they_announced() -> None:

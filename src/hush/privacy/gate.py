@@ -22,7 +22,7 @@ import numpy as np
 
 from hush.arrays import Integers
 from hush.domain import Clique, Domain
-from hush.errors import BudgetError, DataError, SizeError
+from hush.errors import BudgetError, DataError, HushError, SizeError
 from hush.linops import LinearOperator
 from hush.privacy.account import Account
 from hush.privacy.discovery import KeyDiscovery
@@ -318,7 +318,9 @@ class Gate:
         bound = sensitivity(scorer.row_norms, max_rows=self._table.unit.max_rows, neighbours=self.neighbours).l1
         self._table.require(scorer.cliques)
         self._charge(law.event(), note, most_rows=MOST_SCORED_ROWS)
-        scores = scorer.scores(self._table.counts(scorer.cliques), bound)
+        counts = self._table.counts(scorer.cliques)
+        with self._messages_kept(scorer):
+            scores = scorer.scores(counts, bound)
         if type(scores) not in SCORES:
             raise BudgetError(_not_a_law("a choice from", scores, SCORES))
         if scores.candidates != scorer.candidates:
@@ -392,7 +394,8 @@ class Gate:
                 yield Measurement.of(request.query, self._noisy(request, exact), request.noise)
 
     def _noisy(self, request: Request, counts: Counts) -> Integers:
-        exact = request.query.answer(counts)
+        with self._messages_kept(request.query):
+            exact = request.query.answer(counts)
         if exact.dtype != np.int64:
             raise DataError(f"a query answered in {exact.dtype}; only exact int64 answers may pass")
         if exact.size and max(int(exact.max()), -int(exact.min())) > LARGEST_ANSWER:
@@ -405,6 +408,21 @@ class Gate:
 
         watcher = self._watcher()
         return draw() if watcher is None else watcher.measured(request, self.bound(request.query), exact, draw)
+
+    @contextmanager
+    def _messages_kept(self, asked: object) -> Iterator[None]:
+        """Keep back what a query or a scorer says of counts that it fails on; a watched gate lets it through."""
+        try:
+            yield
+        except (HushError, MemoryError):
+            raise
+        except Exception:
+            if self._watcher() is not None:
+                raise
+            raise DataError(
+                f"{type(asked).__name__} failed on the exact counts; its message could tell of them and is not shown; "
+                "find the cause on a made-up table, with hush.testing.check_replay"
+            ) from None
 
     def _watcher(self) -> Watcher | None:
         """The watcher, if there is one; what it sees is not private."""
