@@ -167,7 +167,7 @@ class Envelope:
         return self.rate * offset * ((2 * (block << self.shift) + offset) if self.quadratic else 1)
 
     def sample(self, count: int, entropy: Entropy) -> Integers:
-        """`count` independent draws; about 1.1 trials each, of 8 bytes (16 for scales above 2^10, 24 above 2^22)."""
+        """`count` independent draws; about 1.1 trials each, of 8 bytes (16 for scales from 2^11, 24 from 2^23)."""
         out = np.empty(count, dtype=np.int64)
         filled = 0
         while filled < count:
