@@ -98,3 +98,14 @@ def test_a_release_warns_of_a_delta_by_its_noisy_number_of_rows() -> None:
             assert told == [rule] * (noisy * delta > 1)
             verdicts.add((delta, len(told)))
     assert len(verdicts) == 4
+
+
+def test_where_warnings_are_errors_a_release_that_is_paid_for_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    table = TinyTable(DOMAIN, [(0, 0, 0)] * 1000)
+    plan = hush.plan(hush.Workload.kway(DOMAIN, 1), hush.Budget(epsilon=20.0, delta=0.1), "residual")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.showwarning = lambda message, *_: print(message)
+        release = plan.release(table)
+    assert float(release.counts(())) > 100
+    assert "this release estimates that many rows" in capsys.readouterr().out

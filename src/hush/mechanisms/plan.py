@@ -533,5 +533,10 @@ class Plan:
         with progress_bar("measuring", after=LONG) as shown_progress:
             release = job.run(table, progress=progress or shown_progress, on_round=on_round, on_start=on_start)
         if (warning := released_delta_warning(release)) is not None:
-            warnings.warn(warning, stacklevel=2)
+            try:
+                warnings.warn(warning, stacklevel=2)
+            except UserWarning:  # where warnings are errors, what was paid for must not be lost
+                with warnings.catch_warnings():
+                    warnings.simplefilter("always")
+                    warnings.warn(warning, stacklevel=2)
         return release
