@@ -41,7 +41,7 @@ def test_the_page_says_that_hush_adds_no_gaussian_noise_to_means(page: str) -> N
 
 def test_tables_scroll_where_a_screen_is_too_narrow(page: str) -> None:
     assert page.count('<div class="scroll"><table') == page.count("<table")
-    assert ".scroll { overflow-x: auto; }" in page
+    assert ".scroll { overflow-x: auto;" in page
 
 
 def test_points_stand_where_their_logarithms_say() -> None:
