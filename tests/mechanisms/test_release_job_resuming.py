@@ -147,8 +147,8 @@ def test_nothing_is_paid_for_twice(plan: Plan, reads: int, tmp_path: Path) -> No
     assert whole.complete
 
 
-class Killed(Exception):
-    """What stands for a process that ends at once."""
+class Killed(BaseException):
+    """What stands for a process that ends at once; nothing may catch it, as nothing catches the end of a process."""
 
 
 def test_a_killed_run_goes_on_from_its_file(tmp_path: Path) -> None:
