@@ -38,8 +38,8 @@ from rich.table import Table
 from benchmarks.coded import DELTA, WORKLOADS, load, workload_of
 from benchmarks.limited import FAILED, Jobs
 from benchmarks.synthetic import listed, numbers, released
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
 from hush.mechanisms import AIM
 from hush.mechanisms.aim import MEAN_ABSOLUTE, AIMRun
 from hush.mechanisms.session import Session

@@ -28,7 +28,7 @@ from rich.table import Table
 import hush
 from benchmarks.coded import DELTA, load, workload_of
 from benchmarks.synthetic import listed
-from hush.arrays import Floats
+from hush.core.arrays import Floats
 from hush.mechanisms import AIM
 from hush.privacy.exact_sampling import NotPrivateEntropy
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import hush
-from hush.domain import Domain
+from hush.core.domain import Domain
 from hush.evaluation.resampling import Resampling
 from hush.evaluation.workload_error import Tables, paired
 from hush.tables.table import Table

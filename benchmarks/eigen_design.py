@@ -25,7 +25,7 @@ from functools import reduce
 import numpy as np
 
 from benchmarks.published import head, line
-from hush.arrays import Floats
+from hush.core.arrays import Floats
 from hush.linops import AllRange, Haar, Identity, Kronecker, LinearOperator, Permuted, Prefix, Stack, Total, Tree
 from hush.optimizers.eigen_design import completed, eigen_design
 from hush.optimizers.explicit_strategy import total_error

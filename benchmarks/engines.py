@@ -33,13 +33,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from hush.render.text_table import TextColumn, TextTable, number_columns
 from hush.schema import Categorical, Column, Integer, Numeric, Schema
 from hush.tables import read
 from hush.tables.dialects.postgres_sessions import PostgresConnection
 from hush.tables.engine_tables import SQL_WAYS, EngineTable
 from hush.tables.scan_plan import Way
 from hush.tables.sources import RowSource
-from hush.text_table import TextColumn, TextTable, number_columns
 
 COLOURS = ("red", "green", "blue", "black", "white", "grey")
 SCHEMA = Schema(

@@ -30,8 +30,8 @@ from benchmarks.graphical_cliques import greedy_triples, random_triples
 from benchmarks.graphical_files import Problem
 from benchmarks.graphical_problems import chain, comparison, triples
 from benchmarks.graphical_trace import WITHIN, reached
-from hush.domain import Domain
-from hush.graphical.junction_tree import JunctionTree
+from hush.core.domain import Domain
+from hush.models.graphical.junction_tree import JunctionTree
 
 Run = dict[str, Any]
 SINGLE, DOUBLE, PLAIN = (), ("--float64",), ("--plain",)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
-from hush.graphical.junction_tree import JunctionTree
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
+from hush.models.graphical.junction_tree import JunctionTree
 
 Codes = dict[str, np.ndarray[Any, np.dtype[np.int64]]]
 

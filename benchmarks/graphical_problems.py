@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.graphical_choice import Codes, counts, greedy, ones, spanning_tree
 from benchmarks.graphical_files import Problem
-from hush.domain import Clique, Domain
-from hush.graphical.junction_tree import JunctionTree
+from hush.core.domain import Clique, Domain
+from hush.models.graphical.junction_tree import JunctionTree
 
 SEED = 20220101
 SMALL_MB, LARGE_MB = 8.0, 80.0

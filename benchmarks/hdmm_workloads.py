@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from hush.domain import Domain
+from hush.core.domain import Domain
 from hush.linops import Identity, LevelsAndTotal, Prefix
 from hush.workloads import ProductTerm, Workload
 from hush.workloads.census import sf1, sf1_plus

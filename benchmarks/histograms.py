@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 import hush
-from hush.arrays import Floats
+from hush.core.arrays import Floats
+from hush.render.text_table import TextColumn, TextTable, number_columns
 from hush.schema import Integer, Schema
-from hush.text_table import TextColumn, TextTable, number_columns
 
 EPSILON = 0.1
 SIDE = 128

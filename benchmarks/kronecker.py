@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hush.domain import Domain
+from hush.core.domain import Domain
 from hush.inference.linear_estimates import LocalEstimates
 from hush.linops import Prefix
 from hush.privacy.measurement import Measurements

@@ -26,7 +26,7 @@ import hush
 from benchmarks.hdmm_workloads import WORKLOADS, two_prefixes, two_way
 from benchmarks.measured import RHO, measured_rmse
 from benchmarks.published import MANY_DIMENSIONS, beside, head, line, number, rmse
-from hush.errors import HushError
+from hush.core.errors import HushError
 from hush.optimizers.opt_hdmm import opt_hdmm
 from hush.optimizers.svd_bound import lower_bound
 from hush.strategies.product_strategy import FloatStrategy

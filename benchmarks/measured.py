@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from benchmarks.published import SIGMA
-from hush.errors import BudgetError, SizeError
+from hush.core.errors import BudgetError, SizeError
 from hush.mechanisms.hdmm import MOST_CELLS
 from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.product_strategy import FloatStrategy

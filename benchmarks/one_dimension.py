@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.measured import measured_rmse
 from benchmarks.published import ONE_DIMENSION, ONE_DIMENSION_COLUMNS, beside, head, line, rmse
-from hush.domain import Domain
+from hush.core.domain import Domain
 from hush.linops import AllRange, Dense, Haar, LinearOperator, Permuted, Prefix, Tree, WidthRange
 from hush.optimizers import explicit_strategy as hierarchy
 from hush.optimizers.explicit_strategy import total_error

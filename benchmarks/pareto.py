@@ -33,7 +33,7 @@ from rich.table import Table
 from scipy import stats
 
 from benchmarks.peers import installed
-from hush.errors import SearchError
+from hush.core.errors import SearchError
 from hush.pareto import (
     ADULT_LAWS,
     Front,

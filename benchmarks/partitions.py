@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
+from hush.core.arrays import Floats, Integers
 from hush.histograms.bucket_trees import BucketTree, geometric_tree, greedy_tree, plain_tree
 from hush.histograms.bucket_workloads import LinearQueries, carried_over
 from hush.histograms.interval_costs import IntervalDeviations, NodeScores, deviations, powers_of_two

@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 import hush
-from hush.domain import Clique, Domain
-from hush.graphical.model_size import model_size_mb
+from hush.core.domain import Clique, Domain
 from hush.mechanisms import HDMM
+from hush.models.graphical.model_size import model_size_mb
 from hush.tables.table import Table as Private
 
 

@@ -39,8 +39,8 @@ import hush
 from benchmarks.coded import load, rows_of
 from benchmarks.limited import FAILED, Jobs
 from benchmarks.synthetic import listed
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
 from hush.evaluation import ColumnChances, future_study
 from hush.evaluation.future_error import drawn_thresholds
 from hush.linops import Dense, Identity

@@ -21,14 +21,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hush.domain import Clique, Domain
+from hush.core.domain import Clique, Domain
+from hush.core.unit import ROW
 from hush.inference.residual_reconstruction import Reconstruction
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Gate
 from hush.privacy.measurement import Measurements
 from hush.strategies.select_residual import select_residual
-from hush.unit import ROW
 from hush.workloads import Workload
 
 COLUMNS = ("d", "sets", "build workload", "select RMSE", "select MaxVar", "gap", "measure", "reconstruct", "peak MB")

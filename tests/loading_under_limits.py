@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import hush
-from hush.errors import HushError
-from hush.tables.files.csv_header import read_csv_header
+from hush.core.errors import HushError
+from hush.tables.formats.csv_header import read_csv_header
 from hush.workloads.sql_workload import workload_of_sql
 from hush.workloads.workload_text import parse_workload
 

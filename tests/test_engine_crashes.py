@@ -151,7 +151,7 @@ def test_a_connection_lost_after_the_charge_is_told_and_resumes(postgres, tmp_pa
         def cut(*_: object) -> None:
             connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lost'")
 
-        with pytest.raises(hush.errors.DataError, match="what was paid for is kept") as told:
+        with pytest.raises(hush.core.errors.DataError, match="what was paid for is kept") as told:
             ReleaseJob(plan, **kept).run(table, on_round=cut)
         assert "hush@" not in str(told.value)
         check_books(tmp_path)

@@ -18,8 +18,8 @@ import pytest
 
 import hush
 from hush import queries
-from hush.archive import ArchiveReader, write_archive
-from hush.errors import ArchiveError, HushError, SizeError
+from hush.core.errors import ArchiveError, HushError, SizeError
+from hush.files.archive import ArchiveReader, write_archive
 from hush.loading import load_release, load_release_or_model
 from hush.mechanisms.plan import Plan
 from hush.privacy.events import GaussianEvent, compose
@@ -125,7 +125,7 @@ def test_encrypted_members_are_refused(tmp_path: Path) -> None:
 def test_more_than_fits_in_memory_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = with_array(tmp_path / "x.hush", saved(np.zeros(8 << 20, dtype=np.int8)))
     assert read_x(path).shape == (8 << 20,)
-    monkeypatch.setattr("hush.archive.available_memory", lambda: 15 << 20)
+    monkeypatch.setattr("hush.files.archive.available_memory", lambda: 15 << 20)
     with pytest.raises(SizeError, match=r"takes 8\.4 MB of memory to read, more than the 7\.9 MB"):
         read_x(path)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import hush
+from hush.core.errors import WorkloadError
 from hush.datasets import people_schema
-from hush.errors import WorkloadError
 from hush.schema import Unit
 
 SCHEMA = people_schema()

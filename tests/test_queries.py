@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hush import queries
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.linops import AllRange, LevelsAndTotal, Permuted
 
 

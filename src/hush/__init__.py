@@ -9,11 +9,11 @@ from hush._version import __version__
 
 if TYPE_CHECKING:
     from hush import audit, datasets, evaluation, hybrid, mechanisms, pareto, queries
-    from hush.constraints import Constraint
-    from hush.domain import Domain
-    from hush.errors import HushError
-    from hush.graphical.model_size import model_size_mb
+    from hush.core.constraints import Constraint
+    from hush.core.domain import Domain
+    from hush.core.errors import HushError
     from hush.loading import load
+    from hush.models.graphical.model_size import model_size_mb
     from hush.planning import plan, plan_for_error
     from hush.privacy.budget import Budget
     from hush.privacy.ledger import Ledger
@@ -30,9 +30,9 @@ else:  # unseen by type checkers, to which a module with __getattr__ has every n
     _HOMES = {
         "Answers": "hush.release.answers",
         "Budget": "hush.privacy.budget",
-        "Constraint": "hush.constraints",
-        "Domain": "hush.domain",
-        "HushError": "hush.errors",
+        "Constraint": "hush.core.constraints",
+        "Domain": "hush.core.domain",
+        "HushError": "hush.core.errors",
         "Ledger": "hush.privacy.ledger",
         "Measurement": "hush.privacy.measurement",
         "Model": "hush.release.model",
@@ -42,7 +42,7 @@ else:  # unseen by type checkers, to which a module with __getattr__ has every n
         "Workload": "hush.workloads",
         "fit": "hush.release.fit",
         "load": "hush.loading",
-        "model_size_mb": "hush.graphical.model_size",
+        "model_size_mb": "hush.models.graphical.model_size",
         "plan": "hush.planning",
         "plan_for_error": "hush.planning",
         "read": "hush.tables",

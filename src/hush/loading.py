@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.archive import VERSIONS, ArchiveReader
-from hush.codec import unpack
-from hush.domain import Domain
-from hush.errors import ArchiveError, HushError, SchemaError, SizeError, WorkloadError, shown
+from hush.core.domain import Domain
+from hush.core.errors import ArchiveError, HushError, SchemaError, SizeError, WorkloadError, shown
+from hush.files.archive import VERSIONS, ArchiveReader
+from hush.files.codec import unpack
 from hush.release.release import Release
 from hush.schema import Schema
 from hush.schema.schema_toml import read_toml

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hush.domain import Domain, domain_of
-from hush.errors import BudgetError, WorkloadError, shown
+from hush.core.domain import Domain, domain_of
+from hush.core.errors import BudgetError, WorkloadError, shown
 from hush.mechanisms.auto import Auto
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan, Progress

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hush.errors import WorkloadError, shown
+from hush.core.errors import WorkloadError, shown
 from hush.linops import AllRange, Dense, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total, WidthRange
 from hush.schema.proposition import at_least, test
 

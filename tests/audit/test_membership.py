@@ -8,7 +8,7 @@ import pytest
 
 from hush import Budget
 from hush.audit.membership import CANARY, DOMAIN, Attacker, MembershipAudit, generated_table
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.mechanisms import AIM, MST, MWEM, Direct, DualQuery, Gaussian, Independent, PrivBayes, Residual
 from hush.mechanisms.mechanism import Mechanism
 from hush.privacy import sensitivity

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hush.cli.main import main
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.privacy.budget import Budget
 from hush.privacy.events import GaussianEvent, LaplaceEvent, SelectionEvent, compose
 from hush.privacy.ledger import Ledger

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import hush
 from hush.cli.main import main
-from hush.unit import Unit
+from hush.core.unit import Unit
 
 QUICK = ["--mechanism", "independent", "--runs", "2", "--draws", "4", "--drift", "0,1"]
 

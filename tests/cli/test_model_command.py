@@ -10,8 +10,8 @@ import hush
 from hush import Budget, Domain, Ledger, Measurement, Workload
 from hush.cli import model_command as fitted
 from hush.cli.main import main
+from hush.core.memory import readable
 from hush.datasets import people, people_schema
-from hush.memory import readable
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.release.release import Release
 

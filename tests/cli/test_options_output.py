@@ -7,11 +7,11 @@ from click.testing import CliRunner
 from pyarrow import csv
 
 from hush import Budget, Ledger
-from hush.atomic_write import name_beside
 from hush.cli.main import main
 from hush.cli.options import check_output
+from hush.core.errors import HushError
 from hush.datasets import people, people_schema
-from hush.errors import HushError
+from hush.files.atomic_write import name_beside
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_what_was_paid_for_is_kept_elsewhere_if_it_cannot_be_written(
         tries.append(target.parent)
         return name_beside(target) if len(tries) > 1 else target.parent / "absent" / target.name
 
-    monkeypatch.setattr("hush.atomic_write.name_beside", refused_at_first)
+    monkeypatch.setattr("hush.files.atomic_write.name_beside", refused_at_first)
     arguments = ["release", folder / "people.csv", "--schema", folder / "people.toml", "--workload", "age"]
     done = CliRunner().invoke(main, [str(a) for a in (*arguments, "--rho", 0.1, "-o", folder / "x.hush")])
     assert done.exit_code == 2

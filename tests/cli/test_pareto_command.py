@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 import hush
 from hush.cli import pareto_command
 from hush.cli.main import main
+from hush.core.unit import Unit
 from hush.pareto import Front, stand_in
-from hush.unit import Unit
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import hush
 from hush._version import __version__
 from hush.cli.main import COMMANDS, main
 from hush.cli.program import HushGroup, LazyCommand
-from hush.errors import DataError
+from hush.core.errors import DataError
 
 CANARY = "canary-7261"
 

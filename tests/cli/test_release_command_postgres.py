@@ -127,7 +127,7 @@ def test_an_interrupted_release_resumes_under_another_name_of_the_host(postgres,
     def stop(*_: object) -> None:
         job.stop()
 
-    with pytest.raises(hush.errors.InterruptedRelease):
+    with pytest.raises(hush.core.errors.InterruptedRelease):
         job.run(hush.read(postgres.address(), schema, table=visits), progress=stop)
     with sqlite3.connect(tmp_path / "ledger.db") as book:
         assert "127.0.0.1" not in "".join(book.iterdump())

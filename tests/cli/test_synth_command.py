@@ -16,8 +16,8 @@ import hush
 from hush import Budget, Ledger, Measurement, Workload
 from hush.cli.main import main
 from hush.cli.synth_command import write_rows
+from hush.core.errors import HushError
 from hush.datasets import people, people_schema
-from hush.errors import HushError
 from hush.privacy.exact_sampling import NotPrivateEntropy
 
 SCHEMA = people_schema()

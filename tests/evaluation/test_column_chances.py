@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.evaluation import ColumnChances
 
 NAMES = tuple(f"c{i}" for i in range(14))

@@ -10,8 +10,8 @@ from rich.cells import cell_len
 
 import hush
 from hush import Domain, Measurement, Workload, queries
+from hush.core.errors import DataError, DomainError, WorkloadError
 from hush.datasets import people, people_schema
-from hush.errors import DataError, DomainError, WorkloadError
 from hush.evaluation import STAMP, Comparison, compare, equivalent_fraction
 from hush.evaluation.comparison import comparison_tables, cramers_v
 from hush.privacy.exact_sampling import NotPrivateEntropy

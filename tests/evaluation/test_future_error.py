@@ -9,7 +9,7 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Workload, queries
-from hush.errors import DataError, SizeError, WorkloadError
+from hush.core.errors import DataError, SizeError, WorkloadError
 from hush.evaluation import ColumnChances, FutureError, drawn_thresholds, future_error, future_study, padded
 from hush.evaluation.workload_error import largest_errors
 from hush.mechanisms.plan import Plan

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
 import hush
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.evaluation import STAMP, compare, compare_numbers
 from hush.evaluation.numeric_columns import distances
 from hush.schema import Categorical, Integer, Numeric, Outside, Schema

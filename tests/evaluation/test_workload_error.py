@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hush import Domain, Workload, queries
-from hush.domain import Clique
-from hush.errors import DataError, DomainError, SizeError, WorkloadError
+from hush.core.domain import Clique
+from hush.core.errors import DataError, DomainError, SizeError, WorkloadError
 from hush.evaluation import largest_error, term_errors, workload_error
 from hush.evaluation.workload_error import largest_errors
 from hush.linops import Equivalent

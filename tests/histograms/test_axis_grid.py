@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.histograms.axis_grid import AxisForm, AxisGrid, levels_below
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.histograms.axis_grid import AxisGrid
 from hush.histograms.block_tree import BlockTree, design_blocks
 from hush.strategies.strategy import NoiseKind

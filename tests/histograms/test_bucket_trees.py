@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.domain import Domain
-from hush.errors import WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import WorkloadError
 from hush.histograms.bucket_trees import (
     BucketTree,
     BucketTreeQuery,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.histograms.bucket_workloads import (
     AllRanges,
     LinearQueries,

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hush.domain import Domain
+from hush.core.domain import Domain
 from hush.histograms.axis_grid import AxisGrid
 from hush.histograms.hat_estimates import HatEstimates, HatFit
 from hush.histograms.hat_query import HatQuery

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.domain import Domain
-from hush.errors import DomainError
+from hush.core.domain import Domain
+from hush.core.errors import DomainError
+from hush.core.unit import Unit
 from hush.histograms.interval_costs import (
     IntervalDeviations,
     NodeScores,
@@ -29,7 +30,6 @@ from hush.privacy.partition_laws import (
 )
 from hush.privacy.sensitivity import Neighbours
 from hush.testing import TinyTable, check_replay, neighbours_of, scores_of
-from hush.unit import Unit
 
 DOMAIN = Domain({"x": 4})
 EXAMPLE = np.array([2, 3, 8, 1, 0, 2, 0, 4, 2, 4])  # of the document

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hush.domain import Domain
-from hush.errors import WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import WorkloadError
 from hush.histograms.map_yardsticks import TWO_DIMENSIONS
 from hush.histograms.yardsticks import Yardstick
 from hush.privacy.account import Allowance

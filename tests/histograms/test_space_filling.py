@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hush.errors import DomainError
+from hush.core.errors import DomainError
 from hush.histograms.space_filling import hilbert_order
 
 

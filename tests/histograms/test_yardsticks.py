@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.domain import Domain
-from hush.errors import WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import WorkloadError
 from hush.histograms.bucket_trees import level_tree
 from hush.histograms.bucket_workloads import PrefixSums
 from hush.histograms.yardsticks import ONE_DIMENSION, GroupCounts, HaarQuery, Yardstick, hierarchy, wavelet

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.hybrid.amplification import amplified_epsilon, laplace_sum_log_density, laplace_sum_loss
 from hush.hybrid.mean_errors import MeanSetting
 

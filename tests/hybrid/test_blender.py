@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.hybrid.blender import (
     GroupShares,
     blend,

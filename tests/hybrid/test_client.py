@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import hush
-from hush.errors import HushError
+from hush.core.errors import HushError
 from hush.hybrid.client import AnswerError, Device, Question, QuestionError, Report
 from hush.hybrid.client.question import best_number_law, kary_is_better
 
@@ -42,7 +42,7 @@ def test_a_bare_interpreter_needs_nothing_but_the_standard_library() -> None:
     strangers, ours = run.stdout.splitlines()
     assert strangers == "[]"
     others = {name for name in ours.split() if not name.startswith("hush.hybrid.client")}
-    assert others == {"hush", "hush._version", "hush.errors", "hush.hybrid"}
+    assert others == {"hush", "hush._version", "hush.core.errors", "hush.hybrid"}
 
 
 @pytest.mark.parametrize(("question", "value"), list(zip(QUESTIONS, VALUES, strict=True)))

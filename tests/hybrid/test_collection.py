@@ -12,7 +12,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.hybrid._kernels import NIBBLES, SPREAD, bit_sums, numpy_bit_sums, unhex
 from hush.hybrid.client import Device, Question, Report
 from hush.hybrid.collection import ReportCounts, collect

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.hybrid.client import Question
 from hush.hybrid.collection import ReportCounts, count_reports
 from hush.hybrid.frequency_estimates import Frequencies, MeanEstimate, RecordFrequencies, estimate, quantile

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hush.errors import BudgetError, DataError
+from hush.core.errors import BudgetError, DataError
 from hush.hybrid.blender import head_list_questions
 from hush.hybrid.client import Question
 from hush.hybrid.collection import count_reports

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.errors import BudgetError, DataError
+from hush.core.errors import BudgetError, DataError
 from hush.hybrid.client import Question
 from hush.hybrid.kmeans import ClusterSums, OptInPoints, SimulatedClients, client_means, hybrid_kmeans, nearest, wcss
 from hush.hybrid.promises import CLIENTS, Promise

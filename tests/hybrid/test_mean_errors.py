@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.hybrid.mean_errors import (
     LEAST_BEST,
     MOST_BEST,

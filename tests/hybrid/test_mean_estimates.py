@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.hybrid.client import Question
 from hush.hybrid.mean_errors import MeanSetting
 from hush.hybrid.mean_estimates import hybrid_mean

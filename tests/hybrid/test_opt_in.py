@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.hybrid.kmeans import OptInPoints
 from hush.hybrid.opt_in import OptInNumbers, OptInRecords, noisy_counts
 from hush.privacy.account import Allowance

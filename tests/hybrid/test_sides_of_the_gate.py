@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from hush.cli.main import main
-from hush.errors import ReplayError
+from hush.core.errors import ReplayError
 from hush.hybrid import hybrid_kmeans, hybrid_mean
 from hush.hybrid.blender import HeadListQuestions, blend, find_head_list, head_list_questions
 from hush.hybrid.client import Question

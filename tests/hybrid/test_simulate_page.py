@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.hybrid.simulate_page import _ticks, line_chart, simulate_html
 from hush.hybrid.simulated_errors import Line, SimulateOptions, simulate_errors
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.hybrid.mean_errors import MeanSetting, client_noise
 from hush.hybrid.simulated_errors import LIST_EPSILONS, SimulatedErrors, SimulateOptions, simulate_errors, two_digits
 

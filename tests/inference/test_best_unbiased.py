@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush import queries
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
-from hush.errors import DataError, SizeError, WorkloadError
-from hush.graphical.total import estimate_total
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
+from hush.core.errors import DataError, SizeError, WorkloadError
 from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.inference.estimates import Estimates
 from hush.linops import AllRange, Dense, Identity, Prefix
+from hush.models.graphical.total import estimate_total
 from hush.privacy.measurement import Measurement
 from hush.testing.dense_twins import DenseEstimates
 

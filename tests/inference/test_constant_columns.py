@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.inference.constant_columns import ConstantColumnEstimates, without_constant_columns
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.linops import Dense

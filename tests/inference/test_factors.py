@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from hush.domain import Domain
-from hush.errors import DomainError, SizeError, WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import DomainError, SizeError, WorkloadError
 from hush.inference.factors import Factors
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "one": 1})

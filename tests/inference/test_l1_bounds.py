@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 from scipy.stats import binom
 
-from hush.arrays import Floats
+from hush.core.arrays import Floats
 from hush.inference import l1_bounds
 
 TRIALS = 4000

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hush.domain import Domain
-from hush.errors import DataError, WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import DataError, WorkloadError
 from hush.inference.best_unbiased import combine_marginals
 from hush.inference.linear_estimates import GlobalEstimates, LocalEstimates
 from hush.inference.residual_estimates import covariance_of, variance_of

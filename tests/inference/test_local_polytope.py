@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
 from hush.inference.factors import Factors
 from hush.inference.local_polytope import LocalPolytope
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from hush.domain import Domain
-from hush.errors import ConvergenceError, SizeError, WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import ConvergenceError, SizeError, WorkloadError
 from hush.inference.best_unbiased import combine_marginals
 from hush.inference.linear_estimates import GlobalEstimates, LinearMeasurements, LocalEstimates
 from hush.inference.nonnegative_cells import block_answers, measured_clique, nonnegative_cells, nonnegative_squares
@@ -235,7 +235,7 @@ def test_bad_input_is_refused_before_long_work(monkeypatch: pytest.MonkeyPatch) 
         nonnegative_squares(lambda x: x, np.ones(2), accuracy=0)
     with pytest.raises(WorkloadError, match="expected a vector of finite numbers"):
         nonnegative_squares(lambda x: x, np.array([np.nan]), accuracy=1)
-    monkeypatch.setattr("hush.memory.UNCHECKED", 0)
-    monkeypatch.setattr("hush.memory.available_memory", lambda: 1000)
+    monkeypatch.setattr("hush.core.memory.UNCHECKED", 0)
+    monkeypatch.setattr("hush.core.memory.available_memory", lambda: 1000)
     with pytest.raises(SizeError, match="kind='nonnegative'"):
         nonnegative_cells(answers, estimates, ASKED)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from hush.domain import Domain
-from hush.errors import ConvergenceError, DataError, WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import ConvergenceError, DataError, WorkloadError
 from hush.inference.nonnegative_tables import nonnegative_tables, round_nested, whole_tables
 from hush.testing.dense_twins import disagreement
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import hush
-from hush.errors import QueryError, WorkloadError
+from hush.core.errors import QueryError, WorkloadError
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.schema import Categorical, Integer, Numeric, Schema
 

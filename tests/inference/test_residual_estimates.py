@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush import queries
-from hush.domain import Clique, Domain
-from hush.errors import WorkloadError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import WorkloadError
 from hush.inference.residual_estimates import covariance_of, variance_of
 from hush.linops import Dense
 from hush.strategies.residual_strategy import ResidualStrategy

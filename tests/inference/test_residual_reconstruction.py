@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush import queries
-from hush.domain import Clique, Domain
-from hush.errors import DataError, SizeError, WorkloadError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import DataError, SizeError, WorkloadError
 from hush.inference import residual_reconstruction as residual_module
 from hush.inference.residual_reconstruction import Reconstruction, collapse, expand
 from hush.linops import Identity, Prefix
@@ -232,8 +232,8 @@ def test_memory_is_predicted_before_it_is_taken(monkeypatch: pytest.MonkeyPatch)
     plan = select_residual(PLAIN, rho=0.5).value
     found = reconstruction(plan, noisy_answers(plan, 7))
     monkeypatch.setattr(measurement, "available_memory", lambda: 100)
-    monkeypatch.setattr("hush.memory.UNCHECKED", 0)
-    monkeypatch.setattr("hush.memory.available_memory", lambda: 100)
+    monkeypatch.setattr("hush.core.memory.UNCHECKED", 0)
+    monkeypatch.setattr("hush.core.memory.available_memory", lambda: 100)
     with pytest.raises(SizeError, match="drop an attribute"):
         Measurements(plan)
     monkeypatch.setattr(residual_module, "LARGE_CELLS", 10)

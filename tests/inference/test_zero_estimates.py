@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hush import Domain
-from hush.errors import DomainError, SizeError
+from hush.core.errors import DomainError, SizeError
 from hush.inference.zero_estimates import ZeroEstimates
 from hush.linops import Identity, Prefix
 

@@ -28,7 +28,7 @@ def test_integer_products_are_exact_modulo_two_to_the_64(shape, place, rows, bit
 
 
 def test_integer_products_of_many_pieces(monkeypatch) -> None:
-    monkeypatch.setattr("hush.arrays.BLOCK_CELLS", 64)
+    monkeypatch.setattr("hush.core.arrays.BLOCK_CELLS", 64)
     values = RANDOM.integers(-(2**40), 2**40, (7, 9, 11))
     matrix = RANDOM.integers(-(2**20), 2**20, (13, 9))
     wanted = np.einsum("ij,ajb->aib", matrix, values)
@@ -46,7 +46,7 @@ def test_all_axes_at_once_equal_one_after_the_other(monkeypatch, shape: tuple[in
         wanted = values
         for axis, step in enumerate(steps):
             wanted = step(wanted, axis)
-        monkeypatch.setattr("hush.arrays.BLOCK_CELLS", 16)
+        monkeypatch.setattr("hush.core.arrays.BLOCK_CELLS", 16)
         found = along_all(steps, values, [len(m) for m in matrices], np.int64)
         monkeypatch.undo()
         np.testing.assert_array_equal(found, wanted)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total, WidthRange
 
 CASES = [Identity(5), Total(5), Prefix(5), AllRange(5), WidthRange(5, 2), Dense([[1.0, 0, -2, 0, 0.5]]), Prefix(1)]

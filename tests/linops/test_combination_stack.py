@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.linops import AllRange, Haar, Identity, Prefix, Stack, Total
 
 weights = st.lists(st.floats(-4, 4), min_size=3, max_size=3)

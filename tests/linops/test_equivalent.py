@@ -3,7 +3,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hush.errors import SizeError, WorkloadError
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Equivalent
 
 

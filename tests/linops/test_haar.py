@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.linops import Haar, Tree
 
 

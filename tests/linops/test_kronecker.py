@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from hush.errors import SizeError, WorkloadError
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Haar, Identity, Kronecker, Prefix, Stack, Total
 
 sizes = st.integers(1, 4)

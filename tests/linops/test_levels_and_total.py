@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.linops import LevelsAndTotal
 
 numbers = st.floats(-4, 4).filter(lambda a: a == 0 or abs(a) > 0.1)

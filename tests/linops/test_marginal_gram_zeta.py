@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.linops.marginal_gram import subset_differences, subset_sums, superset_differences, superset_sums
 
 tables = st.integers(0, 5).flatmap(lambda d: arrays(np.float64, 1 << d, elements=st.integers(-9, 9)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.errors import SizeError, WorkloadError
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import Dense, Identity, Kronecker, MarginalSet, Stack, Total
 
 SIZES = (2, 3, 4)

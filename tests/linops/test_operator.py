@@ -3,8 +3,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from hush.arrays import Floats
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Product, Scaled, Sum, Total
 from hush.linops.operator import check_fits
 

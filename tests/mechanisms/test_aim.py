@@ -17,22 +17,22 @@ from scipy.stats import binom
 
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
-from hush.constraints import Constraint
-from hush.errors import BudgetError, DataError, DomainError, HushError, SizeError, WorkloadError
-from hush.graphical.graphical_model import GraphicalModel
-from hush.graphical.junction_tree import JunctionTree
+from hush.core.constraints import Constraint
+from hush.core.errors import BudgetError, DataError, DomainError, HushError, SizeError, WorkloadError
+from hush.core.solution import Solution
 from hush.mechanisms import AIM
 from hush.mechanisms.aim import AIMRun
 from hush.mechanisms.candidates import Candidates
 from hush.mechanisms.session import Session
+from hush.models.graphical.graphical_model import GraphicalModel
+from hush.models.graphical.junction_tree import JunctionTree
+from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.account import Allowance, used_up
 from hush.privacy.events import SelectionEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Gate, watch
 from hush.privacy.selection import ExponentialMechanism
-from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.schema import Schema, Unit
-from hush.solution import Solution
 from hush.testing import TinyTable, check_replay
 from hush.testing.replay import Recorder
 

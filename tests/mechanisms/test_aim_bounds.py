@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 import hush
 from hush import Budget, Domain, Workload
-from hush.arrays import Floats
+from hush.core.arrays import Floats
 from hush.mechanisms import AIM, MST
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.release.error_bounds import BoundTable

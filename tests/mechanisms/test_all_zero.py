@@ -8,7 +8,7 @@ import pytest
 import hush
 from hush import Budget, Domain, Workload
 from hush.audit.membership import MembershipAudit
-from hush.errors import BudgetError, DataError, QueryError, SearchError, WorkloadError
+from hush.core.errors import BudgetError, DataError, QueryError, SearchError, WorkloadError
 from hush.evaluation import compare, future_study
 from hush.mechanisms import AllZero
 from hush.mechanisms.auto import plan_candidates
@@ -134,7 +134,7 @@ def test_a_plan_without_a_strategy_is_no_plan_of_a_mechanism_that_measures(tmp_p
     plan = hush.plan(WORKLOAD, BUDGETS[0], mechanism="residual")
     plan.strategy = None
     plan.save(tmp_path / "x.hush")
-    with pytest.raises(hush.errors.ArchiveError, match="does not go with what it measures"):
+    with pytest.raises(hush.core.errors.ArchiveError, match="does not go with what it measures"):
         hush.load(tmp_path / "x.hush")
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import hush
 from hush.cli.main import main
-from hush.errors import BudgetError, WorkloadError
+from hush.core.errors import BudgetError, WorkloadError
 from hush.mechanisms import auto
 from hush.mechanisms.plan import Plan
 from hush.privacy.ledger import Ledger

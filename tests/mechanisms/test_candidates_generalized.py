@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hush import Domain, Neighbours
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.mechanisms.candidates import Candidates, MisfitRounds, MisfitScorer, check_epsilon, on_grid
 from hush.privacy.selection import GeneralizedExponentialMechanism
 from hush.privacy.sensitivity import Sensitivity

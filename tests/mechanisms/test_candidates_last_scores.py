@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import binom
 
 from hush import Domain, Workload
-from hush.graphical.fitting import fit_model
 from hush.mechanisms.candidates import Candidates, LastScores, exponential_slack, generalized_slack
+from hush.models.graphical.fitting import fit_model
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.measurement import Measurement
 from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores

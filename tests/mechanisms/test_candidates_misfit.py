@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush import Budget, Domain, Neighbours, Workload
-from hush.errors import ConvergenceError
+from hush.core.errors import ConvergenceError
 from hush.mechanisms import AIM, MST, MWEM
 from hush.mechanisms.candidates import GRID, LARGEST_MISFIT, MisfitScorer, on_grid
 from hush.privacy.gate import watch

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.domain import Domain
-from hush.errors import ArchiveError, BudgetError, SizeError, WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import ArchiveError, BudgetError, SizeError, WorkloadError
 from hush.histograms.grid_bias import GridBias
 from hush.mechanisms import Dawa
 from hush.mechanisms.dawa import axes_of

@@ -10,7 +10,7 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Workload
-from hush.errors import InterruptedRelease
+from hush.core.errors import InterruptedRelease
 from hush.histograms.grid_bias import GridBias
 from hush.mechanisms import Dawa
 from hush.mechanisms.plan import Plan

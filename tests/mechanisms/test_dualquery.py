@@ -9,9 +9,9 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
-from hush.codec import unpack
-from hush.constraints import Constraint
-from hush.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, SizeError, WorkloadError
+from hush.core.constraints import Constraint
+from hush.core.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, SizeError, WorkloadError
+from hush.files.codec import unpack
 from hush.mechanisms import dualquery
 from hush.mechanisms.dualquery import DualQuery
 from hush.mechanisms.query_game import CellScorer, DrawLikelihood, QueryGame, best_row

@@ -9,7 +9,7 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Neighbours, Workload, queries
-from hush.errors import BudgetError, DataError, WorkloadError
+from hush.core.errors import BudgetError, DataError, WorkloadError
 from hush.mechanisms import Direct, Gaussian
 from hush.mechanisms.plan import Plan
 from hush.privacy.events import ComposedEvent, GaussianEvent

@@ -9,8 +9,8 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
-from hush.constraints import Constraint
-from hush.errors import BudgetError, InterruptedRelease
+from hush.core.constraints import Constraint
+from hush.core.errors import BudgetError, InterruptedRelease
 from hush.mechanisms import AIM, MST, MWEM, Independent
 from hush.mechanisms.mechanism import Mechanism
 from hush.privacy.exact_sampling import NotPrivateEntropy

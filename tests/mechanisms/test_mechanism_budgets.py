@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hush import Budget, Domain, Workload
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.mechanisms import HDMM, RAP, DualQuery
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import mechanisms

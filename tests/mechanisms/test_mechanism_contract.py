@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from hush import Budget, Domain, Workload, queries
-from hush.errors import ReplayError
+from hush.core.errors import ReplayError
 from hush.mechanisms import (
     AIM,
     HDMM,

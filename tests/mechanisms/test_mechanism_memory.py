@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hush
-from hush.errors import SizeError
+from hush.core.errors import SizeError
 from hush.mechanisms import AIM, HDMM, MST, RAP, Dawa, DualQuery
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import BUILT_IN
@@ -52,7 +52,7 @@ def limited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> int:
     for name, size in (("max", LIMIT), ("current", 0)):
         (tmp_path / name).write_text(str(size))
     files = ((str(tmp_path / "max"), str(tmp_path / "current")),)
-    monkeypatch.setattr("hush.memory._CONTAINER_FILES", files)
+    monkeypatch.setattr("hush.core.memory._CONTAINER_FILES", files)
     return LIMIT
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload, queries
-from hush.errors import ArchiveError, BudgetError, InterruptedRelease, SizeError, WorkloadError
+from hush.core.errors import ArchiveError, BudgetError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import HDMM, Direct, Matrix, Residual
 from hush.mechanisms.plan import Plan
 from hush.privacy.events import ComposedEvent, GaussianEvent, LaplaceEvent

@@ -8,7 +8,7 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Workload
-from hush.errors import ArchiveError, SizeError, WorkloadError
+from hush.core.errors import ArchiveError, SizeError, WorkloadError
 from hush.mechanisms import MST
 from hush.mechanisms.candidates import MisfitScorer, on_grid
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent

@@ -5,7 +5,7 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Workload
-from hush.errors import BudgetError, SizeError, WorkloadError
+from hush.core.errors import BudgetError, SizeError, WorkloadError
 from hush.mechanisms import MWEM
 from hush.mechanisms.candidates import MisfitScorer, on_grid
 from hush.privacy.exact_sampling import NotPrivateEntropy

@@ -8,8 +8,8 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
-from hush.constraints import Constraint
-from hush.errors import BudgetError, InterruptedRelease, SizeError, WorkloadError
+from hush.core.constraints import Constraint
+from hush.core.errors import BudgetError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import privbayes
 from hush.mechanisms.privbayes import LARGEST_SCORE, DependenceScorer, PrivBayes, maximal_sets, useful_cells
 from hush.privacy.selection import ExponentialMechanism, Scores

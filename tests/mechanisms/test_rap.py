@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.errors import BudgetError, HushError, WorkloadError
+from hush.core.errors import BudgetError, HushError, WorkloadError
 from hush.mechanisms import RAP
 from hush.mechanisms.candidates import threshold_answers
 from hush.mechanisms.rap import candidate_tables, whole_tables
+from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.events import SelectionEvent
-from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.release.statement import event_parts
 from hush.schema import Schema
 from hush.strategies.rare_levels import MergedQuery

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 import hush
 from hush.cli.main import main
 from hush.cli.options import MECHANISMS
-from hush.errors import ArchiveError, WorkloadError
+from hush.core.errors import ArchiveError, WorkloadError
 from hush.mechanisms import registry
 from hush.report import write_report
 from hush.testing import check_mechanism

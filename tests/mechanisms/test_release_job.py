@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.errors import BudgetError, DataError, InterruptedRelease
+from hush.core.errors import BudgetError, DataError, InterruptedRelease
 from hush.mechanisms.release_job import JobStatus, ReleaseJob, partial_file
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.testing import TinyTable

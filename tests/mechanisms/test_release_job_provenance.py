@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import hush
-from hush.constraints import Constraint
-from hush.errors import ArchiveError, InterruptedRelease, SchemaError
+from hush.core.constraints import Constraint
+from hush.core.errors import ArchiveError, InterruptedRelease, SchemaError
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.registry import BUILT_IN
 from hush.mechanisms.release_job import ReleaseJob

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
-from hush.constraints import Constraint
-from hush.errors import BudgetError, DataError, InterruptedRelease, LedgerError, QueryError
+from hush.core.constraints import Constraint
+from hush.core.errors import BudgetError, DataError, InterruptedRelease, LedgerError, QueryError
 from hush.mechanisms import AIM, MST, MWEM, DualQuery, Independent, PrivBayes
 from hush.mechanisms.candidates import MisfitScorer
 from hush.mechanisms.plan import Plan

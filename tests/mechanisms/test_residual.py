@@ -9,7 +9,15 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload, queries
-from hush.errors import ArchiveError, BudgetError, DataError, HushError, InterruptedRelease, SizeError, WorkloadError
+from hush.core.errors import (
+    ArchiveError,
+    BudgetError,
+    DataError,
+    HushError,
+    InterruptedRelease,
+    SizeError,
+    WorkloadError,
+)
 from hush.mechanisms import Residual
 from hush.mechanisms.plan import Plan
 from hush.privacy.events import ComposedEvent, GaussianEvent

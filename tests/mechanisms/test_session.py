@@ -8,8 +8,9 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Neighbours, Release, Schema, Workload
-from hush.constraints import Constraint
-from hush.errors import BudgetError, WorkloadError
+from hush.core.constraints import Constraint
+from hush.core.errors import BudgetError, WorkloadError
+from hush.core.unit import Unit
 from hush.linops import Identity
 from hush.mechanisms.candidates import MisfitScorer, on_grid
 from hush.mechanisms.session import Session
@@ -27,7 +28,6 @@ from hush.strategies.rare_levels import MergedQuery, Merging
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.sum_strategy import SumStrategy
 from hush.testing import TinyTable
-from hush.unit import Unit
 
 DOMAIN = Domain({"a": 2, "b": 4, "c": 2})
 ROWS = [(i % 2, i % 2, 0) for i in range(40)]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from hush import Budget, Domain
+from hush.core.solution import SOLVED
 from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Gate
-from hush.solution import SOLVED
 from hush.testing import TinyTable
 
 DOMAIN = Domain({"a": 6, "b": 6, "c": 6})

@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 import hush
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.mechanisms.plan_table import plan_text
 from hush.testing.tiny import TinyTable
 

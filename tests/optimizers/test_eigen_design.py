@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.linops import AllRange, Prefix, WidthRange
 from hush.optimizers.eigen_design import eigen_design, principal, relative_gram, separation
 from hush.optimizers.explicit_strategy import total_error

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.linops import Dense, Identity, Prefix, Total, Tree
 from hush.optimizers.eigen_design import augmented, completed, missing_norms
 from hush.optimizers.explicit_strategy import query_errors

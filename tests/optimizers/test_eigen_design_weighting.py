@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.linops import AllRange, Dense, Haar, Prefix
 from hush.optimizers.eigen_design import design_costs, optimal_weighting, weigh_loads
 from hush.optimizers.explicit_strategy import total_error

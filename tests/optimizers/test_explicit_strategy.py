@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.linops import AllRange, Haar, Identity, Prefix, Tree
 from hush.optimizers import explicit_strategy as hierarchy
 from hush.optimizers.explicit_strategy import query_errors, total_error

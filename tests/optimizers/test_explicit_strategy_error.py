@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.errors import SizeError, WorkloadError
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Haar, Identity, LinearOperator, Prefix, Total, Tree, WidthRange
 from hush.optimizers import explicit_strategy as hierarchy
 from hush.optimizers.explicit_strategy import covariance, largest_error, query_errors, supports, total_error

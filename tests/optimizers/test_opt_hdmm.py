@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.domain import Domain
-from hush.errors import SizeError, WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total
 from hush.optimizers.opt_hdmm import direct_strategy, identity_strategy, opt_hdmm
 from hush.strategies.strategy import NoiseKind

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from hush.domain import Domain
+from hush.core.domain import Domain
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total, WidthRange
 from hush.optimizers.opt_kron import descend, opt_kron
 from hush.optimizers.opt_plus import opt_plus

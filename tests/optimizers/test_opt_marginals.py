@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.domain import Domain
-from hush.errors import SizeError
+from hush.core.domain import Domain
+from hush.core.errors import SizeError
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total
 from hush.optimizers.marginal_system import AllSets, MarginalSystem, SomeSets, acts, subsets
 from hush.optimizers.opt_marginals import candidates, maximal, opt_marginals

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hush.domain import Domain
+from hush.core.domain import Domain
 from hush.linops import AllRange, Identity, LinearOperator, Prefix
 from hush.optimizers.opt_marginals import opt_bases, opt_marginals
 from hush.strategies.product_strategy import Recovery

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from hush.domain import Domain
-from hush.errors import WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import WorkloadError
 from hush.linops import Prefix
 from hush.optimizers.opt_kron import fit_product
 from hush.optimizers.opt_plus import MOST_PAIRED, TermGrouping, opt_plus

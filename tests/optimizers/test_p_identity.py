@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.errors import SizeError
+from hush.core.errors import SizeError
 from hush.linops import AllRange, LinearOperator, Prefix, WidthRange
 from hush.optimizers.p_identity import LARGEST_SIZE, loss, loss_and_gradient, optimise_theta, strategy
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.linops import AllRange, Haar, Identity, Tree
 from hush.optimizers.eigen_design import eigen_design
 from hush.optimizers.explicit_strategy import total_error

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush import queries
-from hush.domain import Domain
+from hush.core.domain import Domain
 from hush.linops import Total
 from hush.optimizers.svd_bound import dominated_bound, lower_bound, svd_bound, svd_bound_of_rows
 from hush.queries import Block

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hush.errors import DataError, SearchError
+from hush.core.errors import DataError, SearchError
 from hush.pareto.evaluation import NO_EPSILON, Evaluation, evaluate, merged
 
 SEEDS = [(1, 0, run) for run in range(4)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hush.errors import ArchiveError, HushError, SearchError
+from hush.core.errors import ArchiveError, HushError, SearchError
 from hush.pareto import Evaluation, Front
 
 

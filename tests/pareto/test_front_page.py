@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hush
-from hush.errors import SearchError
+from hush.core.errors import SearchError
 from hush.pareto import Evaluation, Front, of_plan
 from hush.pareto.front_chart import COLOURS, DASHES, front_chart
 from hush.pareto.front_page import fronts_html

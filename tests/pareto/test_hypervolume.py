@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.errors import SearchError
+from hush.core.errors import SearchError
 from hush.pareto.hypervolume import attained_by, contributions, dominates, front_indices, hypervolume, step_values
 
 POINT = st.tuples(st.integers(0, 6), st.integers(0, 6))

@@ -6,7 +6,7 @@ import math
 import pytest
 
 import hush
-from hush.errors import SearchError, WorkloadError
+from hush.core.errors import SearchError, WorkloadError
 from hush.pareto import PlanCurves, of_plan
 
 SCHEMA = hush.datasets.people_schema()

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hush.errors import SearchError
+from hush.core.errors import SearchError
 from hush.pareto import (
     ChoiceSetting,
     Front,

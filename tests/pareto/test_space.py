@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hush.errors import SearchError
+from hush.core.errors import SearchError
 from hush.pareto.space import ChoiceSetting, IntegerSetting, RealSetting, Space
 
 SPACE = Space(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from hush.errors import SearchError
+from hush.core.errors import SearchError
 from hush.pareto.sparse_vector import SparseVector, sparse_vector_epsilon, sparse_vector_error, sparse_vector_space
 
 

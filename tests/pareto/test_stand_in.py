@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hush
-from hush.errors import SearchError, WorkloadError
+from hush.core.errors import SearchError, WorkloadError
 from hush.evaluation import largest_error, workload_error
 from hush.mechanisms.registry import mechanism_of
 from hush.pareto import ChoiceSetting, Front, IntegerSetting, of_stand_in

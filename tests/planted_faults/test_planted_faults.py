@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.constraints import Constraint
+from hush.core.constraints import Constraint
 from hush.mechanisms import release_job, session
 from hush.mechanisms.plan import Plan
 from hush.privacy import account, budget, conversions, gate, noise, selection, sensitivity

@@ -50,5 +50,5 @@ BUGS = {
 def test_a_prediction_after_the_charge_is_caught(name, monkeypatch, tmp_path) -> None:
     for file, size in (("max", LIMIT), ("current", 0)):
         (tmp_path / file).write_text(str(size))
-    monkeypatch.setattr("hush.memory._CONTAINER_FILES", ((str(tmp_path / "max"), str(tmp_path / "current")),))
+    monkeypatch.setattr("hush.core.memory._CONTAINER_FILES", ((str(tmp_path / "max"), str(tmp_path / "current")),))
     BUGS[name].check(monkeypatch, tmp_path)

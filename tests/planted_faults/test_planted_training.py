@@ -13,11 +13,10 @@ from hush.pareto import (
     OutputPerturbedRegression,
     PrivateLogisticRegression,
     PrivateMLP,
-    private_estimators,
-    private_training,
     stand_in,
 )
-from hush.pareto.private_training import Network
+from hush.training import private_estimators, private_training
+from hush.training.private_training import Network
 
 spec = importlib.util.spec_from_file_location("planting", Path(__file__).with_name("planting.py"))
 assert spec is not None
@@ -25,7 +24,7 @@ planting = sys.modules.setdefault("planting", importlib.util.module_from_spec(sp
 spec.loader.exec_module(planting)  # type: ignore[union-attr]
 Bug, Patch = planting.Bug, planting.Patch
 
-TRAINING, ESTIMATORS = "pareto/test_private_training.py::", "pareto/test_private_estimators.py::"
+TRAINING, ESTIMATORS = "training/test_private_training.py::", "training/test_private_estimators.py::"
 
 
 def rewrite(patch: Patch, owner: Any, name: str, right: str, wrong: str) -> None:

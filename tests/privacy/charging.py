@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from fractions import Fraction
 
-from hush.errors import BudgetError, LedgerError
+from hush.core.errors import BudgetError, LedgerError
 from hush.privacy.budget import Budget
 from hush.privacy.events import SelectionEvent
 from hush.privacy.ledger import Ledger

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import GaussianEvent, LaplaceEvent

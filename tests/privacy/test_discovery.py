@@ -11,7 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from hush.errors import BudgetError, DataError, ReplayError
+from hush.core.errors import BudgetError, DataError, ReplayError
 from hush.hybrid.opt_in import OptInRecords
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.privacy.budget import Cost
 from hush.privacy.events import (
     ComposedEvent,

@@ -7,8 +7,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from hush.domain import Clique, Domain
-from hush.errors import BudgetError, DataError, DomainError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import BudgetError, DataError, DomainError
+from hush.core.unit import Unit
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.events import GaussianEvent, SelectionEvent
@@ -19,7 +20,6 @@ from hush.privacy.selection import ExponentialMechanism, Scores, TopK
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms
 from hush.testing import TinyTable, check_law
 from hush.testing.replay import Recorder
-from hush.unit import Unit
 
 DOMAIN = Domain({"a": 2, "b": 3})
 ROWS = [(0, 0), (1, 2), (1, 1), (0, 2)]

@@ -12,15 +12,15 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Workload
-from hush.domain import Clique
-from hush.errors import DataError
+from hush.core.domain import Clique
+from hush.core.errors import DataError
+from hush.core.unit import ROW, Unit
 from hush.privacy.account import Allowance
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import LARGEST_ANSWER, Counts, Gate, MarginalQuery, Request
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
 from hush.testing import TinyTable, check_law
-from hush.unit import ROW, Unit
 
 DOMAIN = Domain({"x": 2})
 LEAST = DiscreteGaussian.of_scale(Fraction(1, 20))  # is not zero with probability below 1e-80

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from hush.domain import Clique, Domain
-from hush.errors import BudgetError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import BudgetError
+from hush.core.unit import ROW, Unit
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import SystemEntropy
@@ -19,7 +20,6 @@ from hush.privacy.partition_laws import NoisyPartition, PartitionMechanism, Spli
 from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores, TopK
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms
 from hush.testing import TinyTable
-from hush.unit import ROW, Unit
 
 DOMAIN = Domain({"a": 2, "b": 3})
 ROWS = [(0, 0), (1, 2), (1, 1), (0, 2)]

@@ -7,8 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hush.domain import Clique, Domain
-from hush.errors import BudgetError, DataError, DomainError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import BudgetError, DataError, DomainError
+from hush.core.unit import Unit
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.events import GaussianEvent, LaplaceEvent
@@ -17,7 +18,6 @@ from hush.privacy.gate import Counts, DeclaredStatistic, Gate, MarginalQuery, Re
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours, Sensitivity
 from hush.testing import TinyTable, check_law, check_replay, neighbours_of
-from hush.unit import Unit
 
 DOMAIN = Domain({"a": 2, "b": 3})
 NOISE = DiscreteLaplace.of_scale(2)

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.errors import BudgetError, LedgerError
+from hush.core.errors import BudgetError, LedgerError
 from hush.privacy import ledger_file
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget, Cost
@@ -474,7 +474,7 @@ def test_threads_share_a_ledger(path):
 READ_ONLY = """
 import os, sys, urllib.parse  # pathlib would import it once the rights to read it are gone
 from fractions import Fraction
-from hush.errors import LedgerError
+from hush.core.errors import LedgerError
 from hush.privacy.events import SelectionEvent
 from hush.privacy.ledger import Ledger
 os.setuid(65534) if os.getuid() == 0 else None

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hush import rational
-from hush.errors import BudgetError, LedgerError
+from hush.core import rational
+from hush.core.errors import BudgetError, LedgerError
 from hush.privacy import events, ledger_chain
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from hush.cli.main import main
-from hush.errors import LedgerError
+from hush.core.errors import LedgerError
 from hush.privacy.budget import Budget
 from hush.privacy.events import SelectionEvent
 from hush.privacy.ledger import Ledger

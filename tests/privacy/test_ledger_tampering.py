@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hush.errors import BudgetError, LedgerError
+from hush.core.errors import BudgetError, LedgerError
 from hush.privacy.budget import Budget
 from hush.privacy.events import GaussianEvent, LaplaceEvent, NonPrivateEvent, SelectionEvent
 from hush.privacy.ledger import Ledger

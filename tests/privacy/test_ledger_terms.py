@@ -4,7 +4,7 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
-from hush.errors import BudgetError, LedgerError
+from hush.core.errors import BudgetError, LedgerError
 from hush.privacy.ledger import open_ledger, terms_of
 from hush.schema import Unit
 from hush.testing import TinyTable

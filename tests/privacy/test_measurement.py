@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush import queries
-from hush.domain import Domain
-from hush.errors import DataError, DomainError, HushError, SizeError, WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import DataError, DomainError, HushError, SizeError, WorkloadError
 from hush.linops import Dense, Identity, Kronecker, LinearOperator, Prefix, Total
 from hush.privacy.measurement import Measurement
 

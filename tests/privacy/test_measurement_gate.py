@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hush
-from hush.domain import Clique, Domain
-from hush.errors import WorkloadError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import WorkloadError
 from hush.linops import Identity, LevelsAndTotal
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget

@@ -9,7 +9,7 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Measurement, Workload, queries
-from hush.errors import InterruptedRelease
+from hush.core.errors import InterruptedRelease
 from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.plan import Plan
 from hush.privacy.gate import Counts

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.privacy.exact_sampling import NotPrivateEntropy, SystemEntropy
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, Sensitivity, sensitivity

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hush.domain import Clique, Domain
-from hush.errors import BudgetError, DataError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import BudgetError, DataError
 from hush.privacy import partition_laws
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.noise import DiscreteLaplace
 from hush.privacy.partition_laws import SplittingTree, TreeScores, loss_bound, node_sizes

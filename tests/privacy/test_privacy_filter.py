@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
+from hush.core.rational import float_down
 from hush.privacy import privacy_filter
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget, Cost
@@ -28,7 +29,6 @@ from hush.privacy.events import (
     compose,
 )
 from hush.privacy.ledger import Ledger
-from hush.rational import float_down
 
 CAP = Budget(epsilon=3.0, delta=1e-9)
 

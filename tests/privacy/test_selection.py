@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hush.domain import Domain
-from hush.errors import BudgetError, ConvergenceError
+from hush.core.domain import Domain
+from hush.core.errors import BudgetError, ConvergenceError
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.selection import (
     ExponentialMechanism,

@@ -4,8 +4,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hush.domain import Domain
-from hush.errors import BudgetError
+from hush.core.domain import Domain
+from hush.core.errors import BudgetError
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, Sensitivity, sensitivity
 from hush.testing import TinyTable, neighbours_of
 

@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hush.domain import Domain
-from hush.errors import BudgetError
+from hush.core.domain import Domain
+from hush.core.errors import BudgetError
+from hush.core.unit import Unit
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Gate, Request
@@ -15,7 +16,6 @@ from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.sensitivity import Neighbours, sensitivity
 from hush.privacy.sum_query import MOST_STEPS, SumQuery, ValueGrid
 from hush.testing.tiny import TinyTable, neighbours_of
-from hush.unit import Unit
 
 DOMAIN = Domain({"group": 2, "value": 5})
 GRID = ValueGrid("value", 2, (2.0,), (1.0,), exact=True)

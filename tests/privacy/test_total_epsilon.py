@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.privacy import total_epsilon as composition
 from hush.privacy.conversions import gaussian_epsilon, pure_delta, zcdp_epsilon
 from hush.privacy.events import (

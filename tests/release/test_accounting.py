@@ -13,8 +13,8 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Neighbours, Workload, queries
-from hush.archive import ArchiveReader, write_archive
-from hush.errors import ArchiveError, InterruptedRelease
+from hush.core.errors import ArchiveError, InterruptedRelease
+from hush.files.archive import ArchiveReader, write_archive
 from hush.mechanisms import (
     AIM,
     HDMM,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from scipy.stats import norm
 
-from hush.errors import DomainError, HushError, QueryError
+from hush.core.errors import DomainError, HushError, QueryError
 from hush.release.answer_columns import ErrorKind, GroupColumn, Quantity
 from hush.release.answers import Answers
 from hush.release.intervals import FixedIntervals

@@ -7,7 +7,7 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Ledger, Workload
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.testing import TinyTable
 
 DOMAIN = Domain({"a": 2, "b": 3})

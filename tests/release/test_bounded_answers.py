@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hush
-from hush.domain import Clique
-from hush.errors import DomainError, QueryError, SizeError
+from hush.core.domain import Clique
+from hush.core.errors import DomainError, QueryError, SizeError
 from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.linops import AllRange, Dense, Identity, Prefix, Total

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 import hush
 from hush import Budget, Domain, Workload, queries
-from hush.errors import QueryError, SizeError, WorkloadError
+from hush.core.errors import QueryError, SizeError, WorkloadError
 from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.plan import Plan
 from hush.privacy.exact_sampling import NotPrivateEntropy
@@ -169,8 +169,8 @@ def test_bad_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="read-only"):
         release.nonnegative_cells()[0, 0, 0] = 1.0
     fresh = released("direct")
-    monkeypatch.setattr("hush.memory.UNCHECKED", 0)
-    monkeypatch.setattr("hush.memory.available_memory", lambda: 1000)
+    monkeypatch.setattr("hush.core.memory.UNCHECKED", 0)
+    monkeypatch.setattr("hush.core.memory.available_memory", lambda: 1000)
     with pytest.raises(SizeError, match="use tables"):
         fresh.nonnegative_term(0)
     assert fresh.nonnegative_term(0, method="clip").estimate.min() >= 0

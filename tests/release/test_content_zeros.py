@@ -10,9 +10,9 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Workload
-from hush.archive import ArchiveReader, write_archive
 from hush.audit.records import check_release
-from hush.errors import ArchiveError
+from hush.core.errors import ArchiveError
+from hush.files.archive import ArchiveReader, write_archive
 from hush.mechanisms import AllZero, Direct, DualQuery, Independent, Residual
 from hush.mechanisms.mechanism import Mechanism
 from hush.privacy.budget import Cost

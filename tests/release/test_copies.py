@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hush
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.release.copies import Copies, copy_seeds
 
 DOMAIN = hush.Domain({"sex": 2, "smokes": 3})

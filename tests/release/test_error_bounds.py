@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
-from hush.errors import DataError, DomainError, QueryError
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
+from hush.core.errors import DataError, DomainError, QueryError
 from hush.inference import l1_bounds
 from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.privacy.exact_sampling import NotPrivateEntropy

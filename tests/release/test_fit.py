@@ -11,7 +11,8 @@ import pytest
 
 import hush
 from hush import Constraint, Domain, Measurement, Model, Schema, fit, queries
-from hush.errors import DataError, DomainError, HushError, SizeError, WorkloadError
+from hush.core.errors import DataError, DomainError, HushError, SizeError, WorkloadError
+from hush.core.solution import TOLERANCE
 from hush.linops import Dense
 from hush.release.fit import (
     LONGEST,
@@ -22,7 +23,6 @@ from hush.release.fit import (
     FitChoice,
     fit_chosen,
 )
-from hush.solution import TOLERANCE
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 PAIRS = [("a", "b"), ("b", "c")]

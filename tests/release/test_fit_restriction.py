@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.domain import Domain
-from hush.errors import DomainError, WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import DomainError, WorkloadError
 from hush.privacy.measurement import Measurement
 from hush.release.fit import Restriction
 

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hush import Budget, Domain, Workload, plan
-from hush.errors import QueryError
+from hush.core.errors import QueryError
 from hush.inference.error_margins import ErrorMargins
 from hush.mechanisms import (
     AIM,

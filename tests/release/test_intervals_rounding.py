@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hush
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.inference import error_law
 from hush.mechanisms import AIM, HDMM, MST, MWEM, Direct, Gaussian, PrivBayes
 from hush.mechanisms.mechanism import Mechanism

@@ -9,7 +9,7 @@ import pytest
 
 import hush
 from hush import Constraint, Domain, Measurement, Model
-from hush.errors import DomainError, HushError, SchemaError, WorkloadError
+from hush.core.errors import DomainError, HushError, SchemaError, WorkloadError
 from hush.inference.error_law import two_sided_quantile
 from hush.schema import Boolean, Categorical, Integer, Numeric, Schema
 

@@ -10,8 +10,8 @@ import pytest
 
 import hush
 from hush import Constraint, Domain, Measurement, Model, queries
-from hush.archive import ArchiveReader, write_archive
-from hush.errors import ArchiveError, HushError, SizeError
+from hush.core.errors import ArchiveError, HushError, SizeError
+from hush.files.archive import ArchiveReader, write_archive
 from hush.release.model_files import KIND, VERSION
 from hush.schema import Schema
 

@@ -10,8 +10,8 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Workload
-from hush.archive import ArchiveReader, write_archive
-from hush.errors import ArchiveError
+from hush.core.errors import ArchiveError
+from hush.files.archive import ArchiveReader, write_archive
 from hush.mechanisms import AIM
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.release.release import VERSION

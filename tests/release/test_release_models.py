@@ -9,10 +9,10 @@ import pytest
 
 import hush
 from hush import Budget, Constraint, Domain, Measurement, Workload, queries
-from hush.errors import InterruptedRelease, SizeError, WorkloadError
-from hush.graphical.total import estimate_total
+from hush.core.errors import InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.plan import Plan
+from hush.models.graphical.total import estimate_total
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Counts
 from hush.schema import Schema

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hush
-from hush.errors import DomainError
+from hush.core.errors import DomainError
 from hush.testing import TinyTable
 
 DOMAIN = hush.Domain({"a": 2, "b": 3, "c": 2})

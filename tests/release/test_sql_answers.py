@@ -10,8 +10,8 @@ import duckdb
 import numpy as np
 import pytest
 
-from hush.domain import Domain
-from hush.errors import DomainError, QueryError
+from hush.core.domain import Domain
+from hush.core.errors import DomainError, QueryError
 from hush.release.answers import Answers
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Integer, Numeric, Schema

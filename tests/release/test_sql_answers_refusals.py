@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from hush.domain import Domain
-from hush.errors import HushError, QueryError, SizeError, WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import HushError, QueryError, SizeError, WorkloadError
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
 from hush.testing.dense_twins import DenseEstimates

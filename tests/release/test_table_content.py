@@ -8,7 +8,7 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Neighbours, Workload
-from hush.errors import DomainError
+from hush.core.errors import DomainError
 from hush.mechanisms import MST, MWEM
 from hush.mechanisms.aim import AIM
 from hush.privacy.events import GaussianEvent, SelectionEvent, compose

@@ -7,7 +7,7 @@ import pytest
 
 import hush
 from hush import Budget, Schema, Workload, queries
-from hush.errors import SizeError, WorkloadError
+from hush.core.errors import SizeError, WorkloadError
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.linops import (
     AllRange,

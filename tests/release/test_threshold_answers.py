@@ -9,7 +9,7 @@ import pytest
 
 import hush
 from hush import Budget, Workload, queries
-from hush.errors import DomainError, WorkloadError
+from hush.core.errors import DomainError, WorkloadError
 from hush.workloads import ThresholdTerm
 
 SCHEMA = hush.datasets.people_schema()

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.arrays import Floats
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
 from hush.datasets import people, people_schema
-from hush.domain import Clique, Domain
 from hush.inference.error_law import ErrorLaw
 from hush.planning import plan
 from hush.privacy.budget import Budget

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from hush.errors import HushError
+from hush.core.errors import HushError
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hush.errors import HushError
+from hush.core.errors import HushError
 from hush.loading import load_release
 from hush.release.release import Release
 from hush.report import report_html, write_report

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hush.markup import Markup, join, tag
 from hush.release.release import Release
+from hush.render.markup import Markup, join, tag
 from hush.report import report_html
 from hush.report.labels import LONGEST, named, readable
 from hush.schema import Categorical, Integer, Schema, Unit

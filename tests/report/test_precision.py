@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hush import queries
+from hush.core.domain import Domain
 from hush.datasets import people_schema
-from hush.domain import Domain
 from hush.inference.error_law import two_sided_quantile
 from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release

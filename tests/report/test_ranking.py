@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hush.domain import Domain
+from hush.core.domain import Domain
 from hush.release.release import Release
 from hush.report.figures import map_figures
 from hush.report.ranking import departure, rank_columns, rank_pairs

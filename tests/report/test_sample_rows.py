@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.errors import SizeError
+from hush.core.errors import SizeError
 from hush.mechanisms import MST
 from hush.release.release import Release
 from hush.report import report_html

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hush.errors import SchemaError
+from hush.core.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside, Schema
 from hush.schema.column import LARGEST_INTEGER, LARGEST_SIZE, canonical
 from hush.testing.schemas import columns, days, values

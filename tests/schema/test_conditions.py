@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hush.errors import SchemaError
+from hush.core.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric
 from hush.schema.conditions import Conditions
 from hush.testing.schemas import columns

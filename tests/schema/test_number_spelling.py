@@ -7,7 +7,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from hush.errors import SchemaError
+from hush.core.errors import SchemaError
 from hush.schema import Integer, Numeric
 from hush.schema.number_spelling import PLAIN, NumberSpelling, spelled_numbers
 

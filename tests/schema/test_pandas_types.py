@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hush
-from hush.errors import HushError
+from hush.core.errors import HushError
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema, TimeOfDay, Timestamp
 
 DAYS = {"start": dt.date(2024, 1, 1), "end": dt.date(2024, 12, 31)}

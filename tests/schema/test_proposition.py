@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hush import Domain, queries
-from hush.errors import DomainError, WorkloadError
+from hush.core.errors import DomainError, WorkloadError
 from hush.schema.proposition import ALWAYS, NEVER, AtLeast, LevelsIn
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})

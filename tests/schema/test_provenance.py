@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.constraints import Constraint, fingerprint
-from hush.domain import Domain
-from hush.errors import DomainError, SchemaError
+from hush.core.constraints import Constraint, fingerprint
+from hush.core.domain import Domain
+from hush.core.errors import DomainError, SchemaError
 from hush.schema import ROW, Boolean, Categorical, Integer, Numeric, Schema, Unit
 from hush.schema.provenance import drafted_text, refuse_drafted
 from hush.schema.schema_toml import read_toml

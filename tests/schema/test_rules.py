@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hush
-from hush.constraints import Constraint
-from hush.errors import DomainError, SchemaError, SizeError
+from hush.core.constraints import Constraint
+from hush.core.errors import DomainError, SchemaError, SizeError
 from hush.schema import Boolean, Categorical, Integer, Schema, Unit, domain_and_constraints
 from hush.schema.conditions import Conditions
 from hush.schema.rules import Rules

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import hush
 from hush import Measurement, fit
-from hush.errors import DomainError, SchemaError
+from hush.core.errors import DomainError, SchemaError
 from hush.schema import ROW, Boolean, Categorical, Column, Date, Integer, Numeric, Schema, TimeOfDay, Unit
 from hush.schema.column import canonical
 from hush.testing.schemas import columns

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import hush
-from hush.errors import SchemaError
+from hush.core.errors import SchemaError
 from hush.schema import Boolean, Categorical, Schema
 from hush.schema import schema_files as files
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hush.errors import SchemaError
+from hush.core.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Integer, Numeric, Outside, Schema
 from hush.schema.schema_files import read_dpsynth
 

@@ -3,7 +3,7 @@
 import pytest
 
 import hush
-from hush.errors import SchemaError
+from hush.core.errors import SchemaError
 from hush.schema import Schema
 from hush.schema.schema_files import read_mbi
 

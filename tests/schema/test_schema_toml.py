@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.errors import SchemaError
+from hush.core.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Schema, Unit
 from hush.schema.schema_toml import name_text, read_toml, value_text, write_toml
 from hush.testing.schemas import schemas

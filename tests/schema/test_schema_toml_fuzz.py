@@ -6,7 +6,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.errors import SchemaError
+from hush.core.errors import SchemaError
 from hush.schema import Schema
 from hush.schema.schema_files import read_dpsynth, read_mbi
 from hush.schema.schema_toml import name_text, read_toml, value_text

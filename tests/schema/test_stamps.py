@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.errors import SchemaError
+from hush.core.errors import SchemaError
 from hush.schema import Boolean, Granularity, Schema, Stamp, TimeOfDay, Timestamp, Unit
 from hush.schema.schema_toml import read_toml, write_toml
 from hush.schema.stamps import joined

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.errors import SchemaError
+from hush.core.errors import SchemaError
 from hush.schema.schema_toml import value_text
 from hush.schema.toml_text import MOST_NESTED, MOST_PARTS, parse_toml
 

@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from hush.errors import HushError, QueryError, SizeError
+from hush.core.errors import HushError, QueryError, SizeError
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Schema
 from hush.testing.dense_twins import DenseEstimates

@@ -1,7 +1,7 @@
 import pytest
 
+from hush.core.errors import QueryError
 from hush.datasets import people_schema
-from hush.errors import QueryError
 from hush.sql.constants import number
 from hush.sql.parsing import parse, read_output, statements
 from hush.sql.scope import Scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from hush.errors import QueryError
+from hush.core.errors import QueryError
 from hush.sql.parsing import parse
 from hush.sql.quoting import quotes_advised, unquoted
 

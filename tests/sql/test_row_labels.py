@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from hush.errors import HushError, SizeError
+from hush.core.errors import HushError, SizeError
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
 from hush.sql.row_labels import MOST_LABELS

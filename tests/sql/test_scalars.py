@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from hush.errors import QueryError
+from hush.core.errors import QueryError
 from hush.sql.parsing import parse
 from hush.sql.scalars import exact, folded
 

@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from hush.errors import QueryError
+from hush.core.errors import QueryError
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Schema, TimeOfDay, Timestamp
 from hush.testing.dense_twins import DenseEstimates

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.linops import AllRange, Dense, Identity, LevelsAndTotal, Prefix, Total
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.residual_basis import ResidualBasis, TiltedBasis

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.domain import Domain
-from hush.errors import DomainError, SizeError, WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import DomainError, SizeError, WorkloadError
 from hush.strategies.closure import Closure
 
 DOMAIN = Domain(dict.fromkeys("abcdef", 2))

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.errors import SizeError, WorkloadError
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, LinearOperator, Prefix, WidthRange
 from hush.optimizers.explicit_strategy import supports, total_error
 from hush.optimizers.svd_bound import svd_bound
@@ -172,7 +172,7 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         gram_factor(np.ones((2, 3)))
     with pytest.raises(WorkloadError, match="no negative eigenvalue"):
         gram_factor(-np.eye(2))
-    monkeypatch.setattr("hush.memory.UNCHECKED", 0)
-    monkeypatch.setattr("hush.memory.available_memory", lambda: 1000)
+    monkeypatch.setattr("hush.core.memory.UNCHECKED", 0)
+    monkeypatch.setattr("hush.core.memory.available_memory", lambda: 1000)
     with pytest.raises(SizeError, match="best strategy for 10 cells: 8.0 KB needed, 1.0 KB free; coarsen"):
         optimal_gram(np.tri(10))

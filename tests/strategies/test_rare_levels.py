@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush import Domain
-from hush.errors import WorkloadError
-from hush.graphical.fitting import fit_model
+from hush.core.errors import WorkloadError
 from hush.mechanisms.session import MergedQuery
+from hush.models.graphical.fitting import fit_model
 from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import ONE_CELL
 from hush.strategies.rare_levels import Merging, merge_rare

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.linops import AllRange, Dense, Identity, Prefix, Total, WidthRange
 from hush.strategies.residual_basis import ResidualBasis, design_basis
 from hush.testing.dense_twins import basis_matrix

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hush import queries
-from hush.domain import Domain
-from hush.errors import BudgetError, DataError, SizeError, WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import BudgetError, DataError, SizeError, WorkloadError
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import NotPrivateEntropy

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from hush import queries
-from hush.domain import Domain
-from hush.errors import BudgetError, ConvergenceError, WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import BudgetError, ConvergenceError, WorkloadError
 from hush.linops import Dense, Total
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.noise_allocation import MaxOfSums, MaxVariance, SumOfVariances

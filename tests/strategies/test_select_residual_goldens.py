@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hush.domain import Domain
+from hush.core.domain import Domain
 from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.select_residual import select_residual
 from hush.workloads import Workload

@@ -10,8 +10,8 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Workload, queries
-from hush.archive import ArchiveReader, write_archive
-from hush.errors import ArchiveError
+from hush.core.errors import ArchiveError
+from hush.files.archive import ArchiveReader, write_archive
 from hush.mechanisms import HDMM, Direct
 from hush.mechanisms.plan import PLAN_VERSION
 from hush.release.release import VERSION

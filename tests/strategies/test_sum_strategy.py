@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hush
-from hush.errors import ArchiveError, BudgetError, WorkloadError
+from hush.core.errors import ArchiveError, BudgetError, WorkloadError
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.strategy import NoiseKind

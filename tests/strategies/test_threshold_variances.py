@@ -10,7 +10,7 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Workload, queries
-from hush.errors import SizeError, WorkloadError
+from hush.core.errors import SizeError, WorkloadError
 from hush.strategies import threshold_variances as module
 from hush.strategies.optimum import gram_factor, optimal_gram
 from hush.strategies.select_residual import select_residual

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush import queries
-from hush.domain import Domain
-from hush.errors import SizeError, WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Identity, Prefix
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies import variance_forms as coefficients

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hush.domain import Domain
-from hush.errors import DataError
+from hush.core.domain import Domain
+from hush.core.errors import DataError
 from hush.schema import Integer
 from hush.tables import read
 from hush.tables.counted_tables import check_codes

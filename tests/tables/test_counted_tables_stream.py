@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hush.domain import Domain
-from hush.errors import DataError
+from hush.core.domain import Domain
+from hush.core.errors import DataError
 from hush.tables import counted_tables as stream
 from hush.tables import read
 

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from hush.errors import DataError, DomainError, SizeError
+from hush.core.errors import DataError, DomainError, SizeError
 from hush.schema import Boolean, Categorical, Date, Granularity, Integer, Numeric, Outside, Schema, Unit
 from hush.tables import read
 from hush.tables.counting import as_numpy

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hush.errors import DataError, SchemaError
+from hush.core.errors import DataError, SchemaError
 from hush.schema import Boolean, Categorical, Date, Integer, NumberSpelling, Numeric, Schema, TimeOfDay, Timestamp
 from hush.schema.schema_toml import read_toml
 from hush.tables import drafting

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema, TimeOfDay, Timestamp, Unit
 from hush.tables import read
 from hush.tables.dry_run import DryRun, dry_run

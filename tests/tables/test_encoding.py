@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema import Boolean, Categorical, Date, Granularity, Integer, Numeric, Outside, Schema
 from hush.tables import read
 from hush.tables.dialects.duckdb import DUCKDB

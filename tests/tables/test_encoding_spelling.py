@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import hush
 from hush.cli.main import main
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema import Integer, Numeric, Schema
 from hush.schema.number_spelling import NumberSpelling
 from hush.tables import read

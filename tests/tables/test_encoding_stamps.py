@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema import Schema, Stamp, TimeOfDay, Timestamp
 from hush.tables import read
 from hush.testing.schemas import stamps

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hush.domain import Domain
-from hush.errors import DataError
+from hush.core.domain import Domain
+from hush.core.errors import DataError
 from hush.tables import engine_tables as database
 from hush.tables import read
 from hush.tables.dialects.duckdb import DUCKDB

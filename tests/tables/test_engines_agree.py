@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema import (
     Boolean,
     Categorical,

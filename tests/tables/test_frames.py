@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from hush.errors import DataError, HushError
+from hush.core.errors import DataError, HushError
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Outside, Schema
 from hush.tables import read
 from hush.tables.frames import text_of

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.privacy.sum_query import SumQuery, ValueGrid
 from hush.schema import Categorical, Integer, Numeric, Outside, Schema, Unit
 from hush.tables import read

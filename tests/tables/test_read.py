@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hush
-from hush.domain import Domain
-from hush.errors import DataError, SchemaError, SizeError
+from hush.core.domain import Domain
+from hush.core.errors import DataError, SchemaError, SizeError
 from hush.schema import Integer, Schema, Unit
 from hush.tables import read
 from hush.tables.counted_tables import MemoryTable, StreamTable

@@ -10,7 +10,7 @@ import pytest
 
 import hush
 from hush import Budget, Workload
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema import Categorical, Column, Integer, Numeric, Schema
 from hush.tables import read
 from hush.testing import check_replay

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.domain import Domain
-from hush.errors import DataError, SizeError
+from hush.core.domain import Domain
+from hush.core.errors import DataError, SizeError
 from hush.privacy.gate import LARGEST_ANSWER, MOST_SCORED_ROWS
 from hush.schema import Categorical, Integer, Schema, TimeOfDay, Unit
 from hush.tables import read

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import hush
 from hush.cli.main import main
 from hush.cli.release_command import resume_command
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema import Categorical, Integer, NumberSpelling, Numeric, Schema, Unit
 from hush.tables import read
 from hush.tables.drafting import draft_schema

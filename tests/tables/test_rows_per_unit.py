@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema import Categorical, Integer, Schema, Unit
 from hush.tables import read
 

@@ -13,8 +13,8 @@ import pyarrow.parquet
 import pytest
 
 import hush
+from hush.core.errors import DataError, SchemaError
 from hush.datasets import people
-from hush.errors import DataError, SchemaError
 from hush.tables.drafting import draft_schema
 
 ROWS: dict[str, list[Any]] = {

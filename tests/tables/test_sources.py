@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.tables.sources import find_column, gathered, raise_together
 
 

@@ -20,8 +20,8 @@ from click.testing import CliRunner
 
 import hush
 from hush.cli.main import main
+from hush.core.errors import DataError
 from hush.datasets import people, people_schema
-from hush.errors import DataError
 from hush.loading import load_release
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, Schema, Unit
 from hush.schema.number_spelling import NumberSpelling

@@ -5,7 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.privacy.sum_query import SumQuery
 from hush.schema import Categorical, Integer, Numeric, Schema, TimeOfDay, Unit
 from hush.tables.read import read

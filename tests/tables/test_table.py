@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hush.domain import Domain
-from hush.errors import DataError, DomainError, SizeError
+from hush.core.domain import Domain
+from hush.core.errors import DataError, DomainError, SizeError
 from hush.tables import Table, read
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 300})
@@ -104,7 +104,7 @@ def test_a_table_without_rows_counts_zero(engine) -> None:
 
 
 def test_check_reads_columns_that_nobody_counts() -> None:
-    from hush.errors import DataError
+    from hush.core.errors import DataError
 
     wrong = pa.table({"a": [0, 7], "b": [2, 0], "c": [0, 0]})
     for engine in ("stream", "sql"):

@@ -6,7 +6,7 @@ import pytest
 
 import hush
 from hush import Domain
-from hush.errors import DomainError, SizeError
+from hush.core.errors import DomainError, SizeError
 from hush.tables.table import CachedTable
 from hush.testing import TinyTable
 

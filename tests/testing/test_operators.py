@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.arrays import Floats
+from hush.core.arrays import Floats
 from hush.linops import Dense, LinearOperator, Transposed
 from hush.testing import OperatorError, check_operator
 

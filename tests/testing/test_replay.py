@@ -15,8 +15,8 @@ import pytest
 
 import hush
 from hush import Workload, queries
-from hush.domain import Clique, Domain
-from hush.errors import ReplayError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import ReplayError
 from hush.linops.equivalent import Equivalent
 from hush.mechanisms import HDMM
 from hush.privacy.account import Allowance

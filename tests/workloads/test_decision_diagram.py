@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hush import Domain, queries
-from hush.errors import SizeError, WorkloadError
+from hush.core.errors import SizeError, WorkloadError
 from hush.schema.proposition import Proposition
 from hush.workloads import DecisionDiagram, ThresholdTerm
 from hush.workloads import decision_diagram as module

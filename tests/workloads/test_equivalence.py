@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush import Domain, Workload, queries
-from hush.errors import SizeError, WorkloadError
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import Dense, Equivalent, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total
 from hush.workloads import ProductTerm, equivalence
 from hush.workloads.equivalence import equivalent

@@ -7,7 +7,7 @@ import pytest
 
 import hush
 from hush import Domain, Workload, queries
-from hush.errors import DomainError, HushError, QueryError, SizeError, WorkloadError
+from hush.core.errors import DomainError, HushError, QueryError, SizeError, WorkloadError
 from hush.workloads import FormulaTerm, OwnQuery, check_extension
 from hush.workloads.formula_term import formula_term
 

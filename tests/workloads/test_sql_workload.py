@@ -14,7 +14,7 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 import hush
-from hush.errors import HushError, QueryError, SizeError, WorkloadError
+from hush.core.errors import HushError, QueryError, SizeError, WorkloadError
 from hush.linops import Dense, Identity
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from hush.codec import pack
-from hush.domain import Domain
-from hush.errors import WorkloadError
+from hush.core.domain import Domain
+from hush.core.errors import WorkloadError
+from hush.files.codec import pack
 from hush.schema import Categorical, Integer, Numeric, Schema, TimeOfDay
 from hush.workloads import Workload
 from hush.workloads.sum_term import PLACING, SumTerm, grid_fault

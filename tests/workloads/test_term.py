@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import hush
-from hush.domain import Clique, Domain
-from hush.errors import WorkloadError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import WorkloadError
 from hush.evaluation.workload_error import term_errors, workload_error
 from hush.linops import Dense, Equivalent, Identity, Kronecker, Prefix, WidthRange
 from hush.workloads import ProductTerm, Term, Workload

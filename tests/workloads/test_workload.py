@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush import Domain, Schema, Workload, queries
-from hush.errors import DomainError, SizeError, WorkloadError
+from hush.core.errors import DomainError, SizeError, WorkloadError
 from hush.linops import Equivalent, Identity, Prefix, Stack
 from hush.workloads import ProductTerm
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from hush import Domain, Workload, queries
-from hush.archive import ArchiveReader, write_archive
-from hush.codec import pack, unpack
-from hush.errors import ArchiveError
+from hush.core.errors import ArchiveError
+from hush.files.archive import ArchiveReader, write_archive
+from hush.files.codec import pack, unpack
 from hush.linops import Dense, Equivalent, Identity, LevelsAndTotal, Permuted, Prefix, Scaled, Stack
 from hush.workloads import ProductTerm, census
 from hush.workloads.workload_files import WorkloadFile

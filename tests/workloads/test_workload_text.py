@@ -4,7 +4,7 @@ import operator
 import pytest
 
 from hush import Domain, Workload, queries
-from hush.errors import HushError, SizeError, WorkloadError
+from hush.core.errors import HushError, SizeError, WorkloadError
 from hush.workloads.workload_text import parse_workload
 
 DOMAIN = Domain({"age": 100, "sex": 2, "race": 5, "income>50K": 2, 'odd "name"; a+b': 3})

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from hush._version import __version__
-from hush.atomic_write import write_whole
 from hush.audit.findings import LIMITS, Audit, Finding
-from hush.markup import Markup, join, lines, tag
-from hush.rational import shown_down, shown_up
+from hush.core.rational import shown_down, shown_up
+from hush.files.atomic_write import write_whole
+from hush.render.markup import Markup, join, lines, tag
 from hush.report.labels import readable
 from hush.report.page import page_html
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hush.text_table import TextColumn, TextTable
+from hush.render.text_table import TextColumn, TextTable
 
 LIMITS = (
     "A pass means that a check found no fault. It proves no privacy: the proof is the mathematics behind the noise, "

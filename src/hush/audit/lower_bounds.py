@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.core.arrays import Floats
 
 ORDERS = np.concatenate([[1.0], np.geomspace(1.01, 64.0, 60)])
 

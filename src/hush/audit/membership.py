@@ -24,8 +24,9 @@ import numpy as np
 
 from hush.audit.findings import Finding
 from hush.audit.lower_bounds import Bound, Rates, best_threshold, provable, rates_of
-from hush.domain import Clique, Domain
-from hush.errors import BudgetError, shown
+from hush.core.domain import Clique, Domain
+from hush.core.errors import BudgetError, shown
+from hush.core.rational import float_up, shown_down, shown_up
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.registry import mechanism_of
@@ -33,7 +34,6 @@ from hush.planning import plan as make_plan
 from hush.privacy.budget import Budget
 from hush.privacy.events import price
 from hush.privacy.measurement import Measurement
-from hush.rational import float_up, shown_down, shown_up
 from hush.release.accounting import contradiction
 from hush.release.release import Release
 from hush.schema import ROW, Schema, Unit

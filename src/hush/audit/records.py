@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from hush.audit.findings import Finding
-from hush.errors import HushError, printable
+from hush.core.errors import HushError, printable
+from hush.core.rational import float_up, shown_down, shown_up
 from hush.loading import load_release
 from hush.privacy.account import used_up
 from hush.privacy.budget import Cost
 from hush.privacy.events import price
 from hush.privacy.ledger import Ledger
-from hush.rational import float_up, shown_down, shown_up
 from hush.release.accounting import measured_event, uncharged
 from hush.release.release import Release
-from hush.text_table import counted
+from hush.render.text_table import counted
 
 OWN_NOISE = "private: noise from the operating system's bits, no watcher"
 

@@ -17,8 +17,8 @@ from hush.cli.options import (
     check_output,
     mechanism_options,
 )
-from hush.errors import printable
-from hush.solution import progress_bar
+from hush.core.errors import printable
+from hush.render.progress_bar import progress_bar
 
 FAILED = 1
 

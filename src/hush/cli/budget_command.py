@@ -11,7 +11,7 @@ import click
 
 import hush
 from hush.cli.options import PATH, BudgetOptions, budget_options, format_option
-from hush.errors import close_match, printable
+from hush.core.errors import close_match, printable
 
 ADAPTIVE = "The epsilon spent is for scales fixed beforehand; the cap holds however they were chosen."
 MEANING = "Everyone in the data is now promised less, over all releases together. A raise stays: it is on record."

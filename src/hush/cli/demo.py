@@ -11,14 +11,14 @@ import click
 import hush
 from hush.cli.options import PATH
 from hush.cli.synth_command import WARNING, write_rows
-from hush.errors import HushError
-from hush.solution import progress_bar
+from hush.core.errors import HushError
+from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
-    from hush.text_table import TextTable
+    from hush.render.text_table import TextTable
 
 FILES = ("people.csv", "people.toml", "budget.db", "people.hush", "people-synthetic.csv", "report.html")
 ROWS = 50_000
@@ -106,7 +106,7 @@ def _run(folder: Path) -> None:
 
 def _first(rows: pa.Table) -> TextTable:
     """The first synthetic rows, as in the file."""
-    from hush.text_table import TextColumn, TextTable
+    from hush.render.text_table import TextColumn, TextTable
 
     values = [row.values() for row in rows.slice(0, SHOWN).to_pylist()]
     return TextTable(

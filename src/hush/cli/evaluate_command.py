@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import hush
-from hush.atomic_write import write_whole
 from hush.cli.model_command import fitted, say
 from hush.cli.options import (
     PATH,
@@ -24,8 +23,9 @@ from hush.cli.options import (
     where_option,
     workload_options,
 )
-from hush.errors import printable
-from hush.solution import progress_bar
+from hush.core.errors import printable
+from hush.files.atomic_write import write_whole
+from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     from hush.evaluation.numeric_columns import NumberComparison

@@ -18,7 +18,7 @@ from hush.cli.options import (
     format_option,
     workload_options,
 )
-from hush.solution import progress_bar
+from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     from hush.evaluation.column_chances import ColumnChances

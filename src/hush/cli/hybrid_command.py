@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hush.cli.options import PATH, STDOUT, check_output, format_option
-from hush.errors import DataError, HushError, printable
+from hush.core.errors import DataError, HushError, printable
 
 epsilon_option = click.option("--epsilon", required=True, help="What each person is promised, such as 1.5.")
 delta_option = click.option("--delta", default="0", show_default=True, help="Delta of the promise.")
@@ -110,7 +110,7 @@ def report(
     VALUE is an option, a number, or a query and a URL. The same value gets the same report if --memory is given. With
     --values many devices answer, which is for trying things out.
     """
-    from hush.atomic_write import write_whole
+    from hush.files.atomic_write import write_whole
     from hush.hybrid.client import Device
 
     asked = _question(question)
@@ -259,7 +259,7 @@ def simulate(
 
     from hush.hybrid.simulate_page import simulate_html
     from hush.hybrid.simulated_errors import SimulateOptions, simulate_errors
-    from hush.solution import progress_bar
+    from hush.render.progress_bar import progress_bar
 
     if output != STDOUT:
         check_output(output, force=force)
@@ -393,7 +393,7 @@ def _typed(asked: Any, value: tuple[str, ...], where: str) -> Any:
 
 
 def _write(output: Path, text: str) -> None:
-    from hush.atomic_write import write_whole
+    from hush.files.atomic_write import write_whole
 
     if output == STDOUT:
         click.echo(text, nl=False)

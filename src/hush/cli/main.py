@@ -6,7 +6,7 @@ import click
 
 from hush._version import __version__
 from hush.cli.program import HushGroup, LazyCommand
-from hush.errors import close_match
+from hush.core.errors import close_match
 
 COMMANDS = (
     LazyCommand("audit", "audit_command", "Look for faults in noise, a mechanism, a ledger, a release."),

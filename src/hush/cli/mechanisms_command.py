@@ -39,7 +39,7 @@ def mechanisms(form: str, as_json: bool) -> None:
 
     from hush.mechanisms.registry import mechanisms as all_mechanisms
     from hush.mechanisms.registry import problems
-    from hush.text_table import TextColumn, TextTable
+    from hush.render.text_table import TextColumn, TextTable
 
     entries = list(all_mechanisms().values())
     for problem in problems():

@@ -11,9 +11,9 @@ import click
 
 import hush
 from hush.cli.options import PATH, check_output
-from hush.domain import Clique
-from hush.errors import printable
-from hush.memory import readable
+from hush.core.domain import Clique
+from hush.core.errors import printable
+from hush.core.memory import readable
 
 if TYPE_CHECKING:
     from hush.release.fit import Route
@@ -52,7 +52,7 @@ def predicted(
     release: hush.Release, cliques: Sequence[Clique] | None, method: Route, max_size_mb: float | None
 ) -> tuple[float, str]:
     """The megabytes and the kind of the model that `release.model` would fit."""
-    from hush.graphical.junction_tree import BYTES_PER_CELL
+    from hush.models.graphical.junction_tree import BYTES_PER_CELL
     from hush.release.fit import FitChoice
 
     domain = release.domain
@@ -70,7 +70,7 @@ def predicted(
 
 def summary(model: hush.Model) -> str:
     """One line on the kind of model and its fit."""
-    from hush.relaxed.relaxed_rows import RelaxedRows
+    from hush.models.relaxed.relaxed_rows import RelaxedRows
 
     relaxed = isinstance(model.distribution, RelaxedRows)
     kind = "relaxed rows" if relaxed else "exact" if model.exact else "approximate"
@@ -84,7 +84,7 @@ def named(cliques: Iterable[Clique]) -> str:
     >>> named([("sex",), ("age", "sex"), ("region",)])
     '2: (age, sex), (region)'
     """
-    from hush.domain import maximal_cliques
+    from hush.core.domain import maximal_cliques
 
     largest = maximal_cliques(list(cliques))
     texts = [f"({', '.join(map(printable, clique))})" for clique in largest[:MOST_NAMED]]
@@ -94,7 +94,7 @@ def named(cliques: Iterable[Clique]) -> str:
 
 def say(text: str, *, err: bool = False) -> None:
     """Print a text, wrapped to the width of the terminal."""
-    from hush.text_table import wrapped
+    from hush.render.text_table import wrapped
 
     for line in wrapped(text, max(shutil.get_terminal_size().columns, 20), indent="  "):
         click.echo(line, err=err)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 import hush
-from hush.errors import BudgetError, HushError, WorkloadError
+from hush.core.errors import BudgetError, HushError, WorkloadError
 
 if TYPE_CHECKING:
     from hush.mechanisms.mechanism import Mechanism

@@ -19,8 +19,8 @@ from hush.cli.options import (
     format_option,
     workload_options,
 )
-from hush.errors import printable
-from hush.solution import progress_bar
+from hush.core.errors import printable
+from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     from hush.pareto.front import Front
@@ -101,7 +101,7 @@ def pareto(
     from rich.console import Console
     from rich.text import Text
 
-    from hush.atomic_write import write_whole
+    from hush.files.atomic_write import write_whole
     from hush.pareto.front_text import answers
 
     for file in (output, save):
@@ -163,7 +163,7 @@ def _about(
     invent: int | None,
 ) -> dict[str, str]:
     """What a page says of the data and the questions."""
-    from hush.text_table import counted
+    from hush.render.text_table import counted
 
     columns = f"{path.name} ({counted(len(schema.columns), 'column')})"
     data = f"none is read; the errors are those of every table with the schema {columns}"

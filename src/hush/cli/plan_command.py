@@ -22,8 +22,8 @@ from hush.cli.options import (
     workload_options,
 )
 from hush.cli.program import BAD_INPUT
-from hush.errors import BudgetError, printable
-from hush.solution import progress_bar
+from hush.core.errors import BudgetError, printable
+from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan
@@ -73,10 +73,10 @@ def plan(
     from rich.console import Console
     from rich.text import Text
 
+    from hush.core.rational import shown_up
     from hush.mechanisms.plan_table import plan_tables
     from hush.mechanisms.usefulness import check_rows
     from hush.privacy.budget import number_text
-    from hush.rational import shown_up
 
     if output is not None:
         check_output(output, force=force, inputs=[schema, question.workload_sql])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from hush.errors import HushError
+from hush.core.errors import HushError
 
 BAD_INPUT = 2
 INTERNAL_ERROR = 70

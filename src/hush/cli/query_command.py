@@ -11,7 +11,7 @@ import click
 
 import hush
 from hush.cli.options import PATH
-from hush.errors import WorkloadError, printable
+from hush.core.errors import WorkloadError, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +53,7 @@ def query(
     else:
         answers = loaded.term(term or 0, level=level)
     if form == "csv":
-        from hush.csv_cells import csv_bytes
+        from hush.files.csv_cells import csv_bytes
 
         table = _with_gaps(answers.to_arrow())
         content = csv_bytes(shown_texts(table) if _on_terminal() else table)

@@ -31,11 +31,11 @@ from hush.cli.options import (
     workload_options,
 )
 from hush.cli.program import INTERRUPTED
-from hush.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, printable
-from hush.solution import progress_bar
+from hush.core.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, printable
+from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
-    from hush.domain import Clique
+    from hush.core.domain import Clique
     from hush.mechanisms.plan import Plan
     from hush.mechanisms.release_job import ReleaseJob
     from hush.release.rounds import Round
@@ -397,7 +397,7 @@ def _warn_of(resumed: Path | None, ledger: Path | None) -> None:
 def _say(done: hush.Release, output: Path) -> None:
     from rich.console import Console
 
-    from hush.text_table import TextTable
+    from hush.render.text_table import TextTable
 
     written = f'{output}: ask it with `hush query {output} "SELECT ..."`'
     Console().print(TextTable.facts([*done.statement.lines(), *_measured(done), ("Written", written)]))

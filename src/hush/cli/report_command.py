@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 import hush
-from hush.atomic_write import write_whole
 from hush.cli.options import PATH, STDOUT, check_output
-from hush.errors import ArchiveError
-from hush.solution import progress_bar
+from hush.core.errors import ArchiveError
+from hush.files.atomic_write import write_whole
+from hush.render.progress_bar import progress_bar
 
 
 @click.command()

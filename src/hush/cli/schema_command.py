@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import hush
-from hush.atomic_write import write_whole
 from hush.cli.options import (
     PATH,
     STDOUT,
@@ -23,10 +22,11 @@ from hush.cli.options import (
     where_option,
 )
 from hush.cli.program import BAD_INPUT
-from hush.errors import SchemaError, printable
+from hush.core.errors import SchemaError, printable
+from hush.files.atomic_write import write_whole
 
 if TYPE_CHECKING:
-    from hush.constraints import Constraint
+    from hush.core.constraints import Constraint
     from hush.schema import Column
 
 NOT_PRIVATE = (
@@ -129,8 +129,8 @@ def check(
     from rich.console import Console
     from rich.text import Text
 
+    from hush.render.text_table import TextColumn, TextTable, number_columns
     from hush.schema.provenance import drafted_text
-    from hush.text_table import TextColumn, TextTable, number_columns
 
     declared = hush.Schema.load(file)
     console = Console()

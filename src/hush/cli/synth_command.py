@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import hush
-from hush.atomic_write import atomic_write
 from hush.cli.model_command import APPROXIMATE, fitted, say, summary
 from hush.cli.options import PATH, STDOUT, Whole, check_output
 from hush.cli.query_command import shown_texts
-from hush.errors import HushError, SchemaError, printable, shown
-from hush.solution import progress_bar
+from hush.core.errors import HushError, SchemaError, printable, shown
+from hush.files.atomic_write import atomic_write
+from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,7 +93,7 @@ def _opened(output: Path, kind: str) -> Iterator[Any]:
 
 def _writer(kind: str, file: Any, schema: pa.Schema) -> Any:
     if kind != ".parquet":
-        from hush.csv_cells import CsvWriter
+        from hush.files.csv_cells import CsvWriter
 
         return CsvWriter(file, schema)
     from pyarrow.parquet import ParquetWriter

@@ -24,9 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique
-from hush.errors import WorkloadError, is_number, shown
+from hush.core.arrays import Floats
+from hush.core.domain import Clique
+from hush.core.errors import WorkloadError, shown
+from hush.core.validation import is_number
 
 LAWS = ("product", "successive")
 MOST_LISTED = 200_000  # sets that are listed to draw different ones

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from hush.domain import Clique
-from hush.errors import DataError, DomainError, WorkloadError
+from hush.core.domain import Clique
+from hush.core.errors import DataError, DomainError, WorkloadError
 from hush.evaluation.numeric_columns import NumberComparison, numbers_table
 from hush.evaluation.resampling import LARGEST_FRACTION, Resampling
 from hush.evaluation.workload_error import Progress, TermErrors, paired, term_errors
 from hush.linops import AllRange, Dense, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total, WidthRange
 from hush.release.model import Model
 from hush.release.release import Release
+from hush.render.text_table import TextColumn, TextTable, counted, number_columns
 from hush.schema import Schema
 from hush.tables.table import Table
-from hush.text_table import TextColumn, TextTable, counted, number_columns
 from hush.workloads import ProductTerm, Workload
 
 

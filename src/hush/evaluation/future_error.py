@@ -21,17 +21,18 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain, domain_of
-from hush.errors import SizeError, WorkloadError, is_number, shown
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain, domain_of
+from hush.core.errors import SizeError, WorkloadError, shown
+from hush.core.validation import is_number
 from hush.evaluation.column_chances import ColumnChances, checked_seed
 from hush.evaluation.workload_error import Tables, check_compared, largest_errors
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import mechanism_of
 from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import NotPrivateEntropy
+from hush.render.text_table import TextTable, number_columns
 from hush.tables.table import Table
-from hush.text_table import TextTable, number_columns
 from hush.workloads import Term, ThresholdTerm, Workload
 from hush.workloads.term import merged
 from hush.workloads.threshold_term import threshold_term

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.core.arrays import Floats
+from hush.render.text_table import TextColumn, TextTable, number_columns
 from hush.schema import Integer, Numeric, Schema
 from hush.tables.read import count_numbers
 from hush.tables.table import Counts
-from hush.text_table import TextColumn, TextTable, number_columns
 
 MOST_ROWS = 10
 

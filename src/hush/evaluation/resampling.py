@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import WorkloadError, shown
+from hush.core.arrays import Floats
+from hush.core.errors import WorkloadError, shown
 
 LARGEST_FRACTION = 100.0
 MOST_PENDING = 2**22  # counts waiting to be merged

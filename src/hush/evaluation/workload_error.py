@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain, clique_batches
-from hush.errors import DataError, SizeError, WorkloadError
-from hush.memory import require_memory
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain, clique_batches
+from hush.core.errors import DataError, SizeError, WorkloadError
+from hush.core.memory import require_memory
 from hush.workloads import Term, Workload
 
 Tables: TypeAlias = Mapping[Clique, Any] | Callable[[Sequence[Clique]], Mapping[Clique, Any]]

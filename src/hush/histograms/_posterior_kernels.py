@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.compiled import njit
+from hush.core.compiled import njit
 
 REACH = 5.0  # standard errors of least squares that a grid extends to either side
 FAR = 300.0  # logarithms of ratios are cut off here

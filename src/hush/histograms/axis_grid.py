@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats, Integers
+from hush.core.errors import WorkloadError
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
+from hush.core.arrays import Floats, Integers
 from hush.histograms.axis_grid import AxisGrid
 from hush.histograms.hat_query import HatQuery
 from hush.privacy.measurement import Measurement

@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.core.arrays import Floats
 from hush.histograms._posterior_kernels import tree_posterior
 from hush.histograms.axis_grid import AxisForm, AxisGrid
 from hush.histograms.block_fit import BlockFit

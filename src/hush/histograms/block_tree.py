@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats, Integers
+from hush.core.errors import WorkloadError
 from hush.histograms.axis_grid import AxisGrid
 from hush.strategies.strategy import NoiseKind
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from hush.arrays import Floats, Integers, Scalar, Values
-from hush.domain import Clique
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats, Integers, Scalar, Values
+from hush.core.domain import Clique
+from hush.core.errors import WorkloadError
 from hush.histograms.bucket_workloads import CellWorkload
 from hush.histograms.interval_costs import Curve, cells_in_line
 from hush.privacy.gate import Counts

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats, Integers
+from hush.core.errors import WorkloadError
 
 
 class CellWorkload(Protocol):

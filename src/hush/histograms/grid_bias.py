@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.domain import Clique
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Clique
 from hush.histograms.axis_grid import AxisGrid, added
 from hush.privacy.gate import Counts, DeclaredStatistic
 from hush.privacy.sensitivity import Neighbours, RowNorms, Sensitivity, sensitivity

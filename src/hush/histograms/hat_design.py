@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.core.arrays import Floats
 from hush.histograms.axis_grid import AxisForm, AxisGrid
 from hush.histograms.hat_query import UNIT, Hats
 from hush.strategies.strategy import NoiseKind

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from hush.arrays import Floats, Integers, apply_each, summed
-from hush.domain import Clique, Domain
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Floats, Integers, apply_each, summed
+from hush.core.domain import Clique, Domain
+from hush.core.errors import SizeError, WorkloadError
 from hush.histograms.block_fit import BlockFit
 from hush.histograms.block_posterior import settled_buckets
 from hush.histograms.hat_query import UNIT, HatQuery

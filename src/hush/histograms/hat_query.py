@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.arrays import Integers
-from hush.domain import Clique
+from hush.core.arrays import Integers
+from hush.core.domain import Clique
 from hush.histograms.axis_grid import AxisGrid, added
 from hush.linops.along import along
 from hush.privacy.gate import Counts

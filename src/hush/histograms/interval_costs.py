@@ -14,9 +14,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from hush.arrays import Integers
-from hush.domain import Clique
-from hush.errors import DomainError
+from hush.core.arrays import Integers
+from hush.core.domain import Clique
+from hush.core.errors import DomainError
 from hush.histograms.space_filling import hilbert_order
 from hush.privacy.gate import Counts
 from hush.privacy.partition_laws import PartitionCosts, TreeScores, interval_count, node_sizes

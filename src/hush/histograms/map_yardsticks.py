@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.domain import Clique
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Clique
+from hush.core.errors import WorkloadError
 from hush.histograms.bucket_trees import geometric_tree, greedy_tree
 from hush.histograms.bucket_workloads import AllRanges
 from hush.histograms.interval_costs import NodeScores

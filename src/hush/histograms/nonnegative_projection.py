@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.core.arrays import Floats
 from hush.histograms.axis_grid import AxisForm, AxisGrid, spread
 
 LARGEST_BASIS = 512  # buckets of an axis up to which its form is taken apart; longer ones are taken as even

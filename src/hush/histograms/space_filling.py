@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from hush.arrays import Integers
-from hush.errors import DomainError
+from hush.core.arrays import Integers
+from hush.core.errors import DomainError
 
 
 @lru_cache(maxsize=8)

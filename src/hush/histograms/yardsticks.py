@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.domain import Clique
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Clique
+from hush.core.errors import WorkloadError
 from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery, greedy_tree, level_tree, nodes_by_height
 from hush.histograms.bucket_workloads import PrefixSums, expanded
 from hush.histograms.interval_costs import Curve, IntervalDeviations, NodeScores

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.compiled import njit
+from hush.core.compiled import njit
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 

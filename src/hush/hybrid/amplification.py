@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import DataError
+from hush.core.arrays import Floats
+from hush.core.errors import DataError
 from hush.hybrid.mean_errors import gaussian_scale
 from hush.privacy.conversions import gaussian_epsilon
 

@@ -20,15 +20,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import DataError
+from hush.core.arrays import Floats
+from hush.core.errors import DataError
 from hush.hybrid.client.question import DEFAULT_SHARE, WILDCARD, Question
 from hush.hybrid.collection import ReportCounts
 from hush.hybrid.frequency_estimates import Frequencies, RecordFrequencies, estimate, quantile
 from hush.hybrid.head_list import HeadList, OptInEstimates, Record, discover, estimate_opt_in
 from hush.hybrid.opt_in import OptInRecords
 from hush.hybrid.promises import Promise
-from hush.text_table import TextColumn, TextTable, number_columns
+from hush.render.text_table import TextColumn, TextTable, number_columns
 
 DISCOVERY_SHARE = 0.75  # of opt-in people; the document takes 0.95 and has few people left to count
 QUERY_SHARE = 0.9  # of clients, asked for their query

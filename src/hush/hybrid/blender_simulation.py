@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from hush.arrays import Integers
-from hush.errors import DataError
+from hush.core.arrays import Integers
+from hush.core.errors import DataError
 from hush.hybrid.blender import (
     DISCOVERY_SHARE,
     QUERY_SHARE,

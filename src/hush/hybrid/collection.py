@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Integers
-from hush.errors import DataError
+from hush.core.arrays import Integers
+from hush.core.errors import DataError
 from hush.hybrid.client.choice_laws import UnaryResponse
 from hush.hybrid.client.device_errors import QuestionError
 from hush.hybrid.client.number_laws import DuchiResponse, LaplaceResponse, PiecewiseResponse

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import DataError
+from hush.core.arrays import Floats
+from hush.core.errors import DataError
 from hush.hybrid.client.choice_laws import KaryResponse, UnaryResponse
 from hush.hybrid.client.device_bits import UNIT
 from hush.hybrid.client.record_laws import RecordResponse
 from hush.hybrid.collection import ReportCounts
-from hush.text_table import TextColumn, TextTable, number_columns
+from hush.render.text_table import TextColumn, TextTable, number_columns
 
 LEVEL = 0.95
 

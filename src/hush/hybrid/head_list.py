@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import DataError
+from hush.core.arrays import Floats
+from hush.core.errors import DataError
 from hush.hybrid.client.question import WILDCARD
 from hush.hybrid.opt_in import OptInRecords, noisy_counts, require_opt_in
 from hush.hybrid.promises import DISCOVERY, ESTIMATION, Promise

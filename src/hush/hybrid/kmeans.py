@@ -19,9 +19,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.domain import Clique, Domain
-from hush.errors import DataError
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Clique, Domain
+from hush.core.errors import DataError
+from hush.core.unit import ROW
 from hush.hybrid.client.choice_laws import KaryResponse
 from hush.hybrid.client.question import Question
 from hush.hybrid.opt_in import check_bounds, require_opt_in
@@ -32,7 +33,6 @@ from hush.privacy.gate import LARGEST_ANSWER, Counts, Gate, MarginalQuery, Reque
 from hush.privacy.noise import DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours, RowNorms, sensitivity
 from hush.privacy.sum_query import SumQuery
-from hush.unit import ROW
 
 CLUSTER = "cluster"
 STEPS = 256

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.privacy.conversions import gaussian_mu
 
 LEAST_BEST, MOST_BEST = 17 / 8, 16 / 7  # between these lies the largest improvement of Laplace noise at epsilon <= 1

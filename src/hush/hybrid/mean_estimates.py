@@ -15,13 +15,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.hybrid.collection import ReportCounts
 from hush.hybrid.frequency_estimates import LEVEL, MeanEstimate, estimate, quantile
 from hush.hybrid.mean_errors import client_noise
 from hush.hybrid.opt_in import OptInNumbers, noisy_mean, require_opt_in
 from hush.hybrid.promises import ESTIMATION, Promise
-from hush.text_table import TextColumn, TextTable, number_columns
+from hush.render.text_table import TextColumn, TextTable, number_columns
 
 Weighting = Literal["variance", "privacy", "size"]
 WEIGHTINGS = get_args(Weighting)

@@ -15,16 +15,16 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
-from hush.errors import DataError
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
+from hush.core.errors import DataError
+from hush.core.unit import ROW, Unit
 from hush.hybrid.client.question import WILDCARD
 from hush.privacy.account import Account
 from hush.privacy.gate import LARGEST_ANSWER, Counts, Gate, Request
 from hush.privacy.noise import DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours, RowNorms, sensitivity
 from hush.privacy.sum_query import SumQuery
-from hush.unit import ROW, Unit
 
 RECORD = "record"
 STEP = "step"

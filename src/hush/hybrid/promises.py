@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.hybrid.client.question import Question
 from hush.privacy.account import Account, Allowance
 from hush.privacy.budget import Budget
@@ -60,7 +60,7 @@ class Promise:
     @property
     def budget(self) -> Budget:
         """The least budget, in floats, that covers the promise."""
-        from hush.rational import float_up
+        from hush.core.rational import float_up
 
         return Budget(epsilon=float_up(self.epsilon), delta=float_up(self.delta))
 

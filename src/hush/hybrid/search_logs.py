@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.errors import DataError
+from hush.core.arrays import Floats, Integers
+from hush.core.errors import DataError
 from hush.hybrid.simulated_reports import generator_of
 
 AOL_PEOPLE = 519_371

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from hush._version import __version__
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.hybrid.amplification import amplified_epsilon
 from hush.hybrid.mean_errors import MeanSetting
 from hush.hybrid.simulated_errors import Line, SimulatedErrors, SimulateOptions, mean_setting, two_digits
-from hush.markup import Markup, lines, shape, tag
+from hush.render.markup import Markup, lines, shape, tag
+from hush.render.text_table import TextTable, fixed_text, number_columns
 from hush.report.charts import picture
 from hush.report.page import page_html
-from hush.text_table import TextTable, fixed_text, number_columns
 
 WIDE, TALL, LEFT, BELOW, TOP = 440.0, 260.0, 58.0, 40.0, 12.0
 STROKES = (

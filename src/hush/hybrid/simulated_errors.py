@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.hybrid.blender_simulation import simulate_blender
 from hush.hybrid.mean_errors import MeanSetting, client_noise
 from hush.hybrid.promises import Promise
 from hush.hybrid.search_logs import search_log
-from hush.text_table import TextColumn, TextTable, fixed_text, number_columns
+from hush.render.text_table import TextColumn, TextTable, fixed_text, number_columns
 
 MOST_QUERIES = 10
 LIST_EPSILONS = (1.0, 2.0, 3.0, 4.0, 6.0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Integers
+from hush.core.arrays import Integers
 from hush.hybrid.client.choice_laws import KaryResponse, UnaryResponse
 from hush.hybrid.client.device_bits import UNIT
 from hush.hybrid.client.number_laws import DuchiResponse, LaplaceResponse, PiecewiseResponse

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.compiled import njit
+from hush.core.arrays import Floats, Integers
+from hush.core.compiled import njit
 
 
 @njit(cache=True, nogil=True)

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
-from hush.errors import SizeError, WorkloadError, shown
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
+from hush.core.errors import SizeError, WorkloadError, shown
 from hush.inference.constant_columns import ConstantColumnEstimates
 from hush.inference.error_law import Law
 from hush.inference.linear_estimates import LinearMeasurements, answers_of, measured_products

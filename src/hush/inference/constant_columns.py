@@ -11,9 +11,9 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from hush.arrays import Floats, reordered
-from hush.domain import Clique, Domain
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats, reordered
+from hush.core.domain import Clique, Domain
+from hush.core.errors import WorkloadError
 from hush.inference.error_law import ErrorLaw
 from hush.inference.estimates import Estimates
 from hush.linops import LinearOperator

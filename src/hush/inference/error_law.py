@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.core.arrays import Floats
 from hush.privacy.measurement import StatedNoise
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.domain import Clique
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Clique
 from hush.inference.error_law import ErrorLaw, two_sided_quantile
 from hush.inference.estimates import Estimates
 from hush.linops import LinearOperator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
 from hush.inference.error_law import ErrorLaw
 from hush.linops import LinearOperator
 

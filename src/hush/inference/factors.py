@@ -8,10 +8,10 @@ from itertools import accumulate
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.constraints import check_axes
-from hush.domain import Clique, Domain
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Floats
+from hush.core.constraints import check_axes
+from hush.core.domain import Clique, Domain
+from hush.core.errors import SizeError, WorkloadError
 
 MOST_CELLS = 1 << 60
 

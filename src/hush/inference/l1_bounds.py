@@ -17,7 +17,7 @@ import math
 import numpy as np
 import scipy
 
-from hush.arrays import Floats
+from hush.core.arrays import Floats
 
 MEAN = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 FEW = 64  # cells below which a second bound on the same table is not worth its share of the failure probability

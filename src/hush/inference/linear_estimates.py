@@ -20,9 +20,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats, apply_each, axes_outside, reordered, spread, summed
-from hush.domain import Clique, Domain, maximal_cliques
-from hush.errors import ConvergenceError, WorkloadError
+from hush.core.arrays import Floats, apply_each, axes_outside, reordered, spread, summed
+from hush.core.domain import Clique, Domain, maximal_cliques
+from hush.core.errors import ConvergenceError, WorkloadError
 from hush.inference.error_law import ErrorLaw, Part, largest_of, product_part, rounding_error
 from hush.linops import Identity, LinearOperator
 from hush.linops.along import along_all

@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Booleans, Floats
-from hush.domain import Clique
+from hush.core.arrays import Booleans, Floats
+from hush.core.domain import Clique
 from hush.inference._kernels import agree, extrapolate, step_up, weighted_sums
 from hush.inference.factors import Factors
 
@@ -53,7 +53,7 @@ class LocalPolytope:
 
     `allowed` has a table of truth values for each clique with forbidden cells.
 
-    >>> from hush.domain import Domain
+    >>> from hush.core.domain import Domain
     >>> factors = Factors(Domain({"a": 2, "b": 2}), [("a", "b"), ("a",)])
     >>> polytope = LocalPolytope(factors, np.ones(2), 10.0)
     >>> polytope.nearest(np.array([-1.0, 5, 3, 3, 5, 5]), gap=1e-12).counts.round(6).tolist()

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.codec import IntTable, Stored
-from hush.domain import Clique, Domain
-from hush.errors import ArchiveError
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Clique, Domain
+from hush.core.errors import ArchiveError
+from hush.files.codec import IntTable, Stored
 from hush.privacy.noise import Noise
 from hush.privacy.sensitivity import RowNorms
 from hush.strategies.strategy_files import SumStrategyFile

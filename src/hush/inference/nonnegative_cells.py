@@ -36,17 +36,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hush.arrays import Floats, apply_each, axes_outside, spread, summed
-from hush.domain import Clique
-from hush.errors import WorkloadError, shown
+from hush.core.arrays import Floats, apply_each, axes_outside, spread, summed
+from hush.core.domain import Clique
+from hush.core.errors import WorkloadError, shown
+from hush.core.memory import require_memory
+from hush.core.solution import SOLVED, Solution
 from hush.inference.constant_columns import without_constant_columns
 from hush.inference.estimates import Estimates
 from hush.inference.linear_estimates import LinearMeasurements, LocalEstimates, answers_of, measured_products
 from hush.linops import Identity, LinearOperator, Total
 from hush.linops.along import along
-from hush.memory import require_memory
 from hush.privacy.measurement import Measurements
-from hush.solution import SOLVED, Solution
 from hush.strategies.linear_strategy import JointPrecision, LinearStrategy
 from hush.strategies.product_strategy import Recovery
 from hush.workloads import ProductTerm, Workload

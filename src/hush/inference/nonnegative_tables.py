@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers, reordered
-from hush.domain import Clique, Domain
-from hush.errors import DataError, WorkloadError
+from hush.core.arrays import Floats, Integers, reordered
+from hush.core.domain import Clique, Domain
+from hush.core.errors import DataError, WorkloadError
+from hush.core.solution import SOLVED, Solution
 from hush.inference.factors import Factors
 from hush.inference.local_polytope import LocalPolytope
-from hush.solution import SOLVED, Solution
 
 Tables = dict[Clique, Floats]
 
@@ -89,7 +89,7 @@ def whole_tables(domain: Domain, tables: Mapping[Clique, Any], *, total: int | N
     with the same attributes agree on the margin over those. What does not: other shared margins, each of which is
     within its number of added cells of the value before. `total` is the rounded sum of the first table by default.
 
-    >>> from hush.domain import Domain
+    >>> from hush.core.domain import Domain
     >>> whole_tables(Domain({"a": 2, "b": 2}), {("a", "b"): [[0.4, 0.3], [0.2, 2.1]]})[("a", "b")].tolist()
     [[1, 0], [0, 2]]
     """

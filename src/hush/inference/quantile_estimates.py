@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique
-from hush.errors import QueryError, SizeError
+from hush.core.arrays import Floats
+from hush.core.domain import Clique
+from hush.core.errors import QueryError, SizeError
 from hush.inference.error_margins import ErrorMargins, product_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.linops import Dense, Identity, LinearOperator

@@ -24,9 +24,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats, reordered
-from hush.domain import Clique, Domain
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats, reordered
+from hush.core.domain import Clique, Domain
+from hush.core.errors import WorkloadError
 from hush.inference.error_law import ErrorLaw, Law, Part, largest_of, product_part, rounding_error
 from hush.inference.residual_reconstruction import Reconstruction, collapse, subset_levels
 from hush.linops import Identity, LinearOperator
@@ -43,7 +43,7 @@ def variance_of(strategy: ResidualStrategy, combination: Combination) -> float:
 
     Exact for any number of overlapping marginals. O(sum of |A| cells(A)) for plain attributes.
 
-    >>> from hush.domain import Domain
+    >>> from hush.core.domain import Domain
     >>> from hush.strategies.select_residual import select_residual
     >>> from hush.workloads import Workload
     >>> plan = select_residual(Workload.kway(Domain({"a": 2, "b": 3}), 2), rho=0.5).value

@@ -33,12 +33,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hush.arrays import Floats, apply_each, reordered
-from hush.domain import Clique, clique_batches
-from hush.errors import DataError, WorkloadError
+from hush.core.arrays import Floats, apply_each, reordered
+from hush.core.domain import Clique, clique_batches
+from hush.core.errors import DataError, WorkloadError
+from hush.core.memory import require_memory
 from hush.inference._kernels import expand_plain
 from hush.linops import LinearOperator
-from hush.memory import require_memory
 from hush.privacy.measurement import Measurements
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy

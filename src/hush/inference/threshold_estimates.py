@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats, reordered
+from hush.core.arrays import Floats, reordered
 from hush.inference.constant_columns import without_constant_columns
 from hush.inference.error_law import ErrorLaw
 from hush.inference.error_margins import MOST_WORK, ErrorMargins

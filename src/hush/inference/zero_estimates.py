@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain, maximal_cliques
-from hush.errors import SizeError
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain, maximal_cliques
+from hush.core.errors import SizeError
+from hush.core.memory import available_memory, readable
 from hush.linops import LinearOperator
-from hush.memory import available_memory, readable
 
 
 class ZeroEstimates:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hush import arrays
-from hush.arrays import Floats, Numbers
+from hush.core import arrays
+from hush.core.arrays import Floats, Numbers
 
 _EXACT_BITS = 53  # integers up to 2^53 are exact as floats
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Numbers
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats, Numbers
+from hush.core.errors import WorkloadError
 from hush.linops.combination import Scaled
 from hush.linops.operator import LinearOperator, Transposed, check_fits, check_norm
 

@@ -10,8 +10,8 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from hush.arrays import Floats, Numbers
-from hush.errors import WorkloadError, shown
+from hush.core.arrays import Floats, Numbers
+from hush.core.errors import WorkloadError, shown
 from hush.linops.operator import LinearOperator, OperatorView, check_fits, check_norm
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import SizeError, WorkloadError, shown
+from hush.core.arrays import Floats
+from hush.core.errors import SizeError, WorkloadError, shown
 from hush.linops.operator import Dense, LinearOperator, check_norm
 
 LARGEST_EQUIVALENT = 4096

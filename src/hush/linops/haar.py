@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import WorkloadError
 from hush.linops.blocks import Diagonal
 from hush.linops.operator import EqualColumns, LinearOperator, Transposed, check_norm
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import WorkloadError
 from hush.linops.operator import LinearOperator, check_fits, check_norm
 
 

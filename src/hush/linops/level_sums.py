@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers, Numbers, merged_along
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats, Integers, Numbers, merged_along
+from hush.core.errors import WorkloadError
 from hush.linops.blocks import Diagonal
 from hush.linops.operator import EqualColumns, LinearOperator, check_norm
 

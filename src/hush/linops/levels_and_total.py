@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats, Numbers
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats, Numbers
+from hush.core.errors import WorkloadError
 from hush.linops.operator import EqualColumns, LinearOperator, Transposed, check_fits, check_norm
 
 

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops.operator import EqualColumns, LinearOperator, check_fits, check_norm
 
 

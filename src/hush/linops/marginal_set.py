@@ -8,8 +8,8 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import WorkloadError, shown
+from hush.core.arrays import Floats
+from hush.core.errors import WorkloadError, shown
 from hush.linops.marginal_gram import MarginalGram, check_sizes
 from hush.linops.operator import EqualColumns, LinearOperator, check_norm
 

@@ -14,9 +14,9 @@ from typing import Any, overload
 
 import numpy as np
 
-from hush.arrays import Floats, Numbers, apply_along
-from hush.errors import SizeError, WorkloadError
-from hush.memory import require_memory
+from hush.core.arrays import Floats, Numbers, apply_along
+from hush.core.errors import SizeError, WorkloadError
+from hush.core.memory import require_memory
 
 LARGEST_DENSE_INVERSE = 1 << 24
 _CHUNK = 1 << 21

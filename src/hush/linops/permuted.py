@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.errors import WorkloadError, shown
+from hush.core.arrays import Floats, Integers
+from hush.core.errors import WorkloadError, shown
 from hush.linops.operator import LinearOperator, OperatorView
 
 

@@ -11,11 +11,12 @@ from typing import ClassVar
 import numpy as np
 from msgspec.structs import replace
 
-from hush.arrays import Floats, Integers
-from hush.domain import Clique
-from hush.errors import BudgetError, WorkloadError, is_number, shown
-from hush.graphical.graphical_model import GraphicalModel
-from hush.graphical.total import estimate_total
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Clique
+from hush.core.errors import BudgetError, WorkloadError, shown
+from hush.core.memory import readable
+from hush.core.solution import TOLERANCE
+from hush.core.validation import is_number
 from hush.mechanisms.candidates import Candidates, MisfitRounds, check_epsilon, on_grid
 from hush.mechanisms.mechanism import (
     CELL_MB,
@@ -28,16 +29,16 @@ from hush.mechanisms.mechanism import (
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.mechanisms.usefulness import OneWay, noise_text
-from hush.memory import readable
+from hush.models.graphical.graphical_model import GraphicalModel
+from hush.models.graphical.total import estimate_total
+from hush.models.relaxed.relaxed_fit import relaxed_bytes
+from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism
-from hush.relaxed.relaxed_fit import relaxed_bytes
-from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.release.model_estimates import Distribution
 from hush.schema import Schema
-from hush.solution import TOLERANCE
 from hush.workloads import Workload
 
 CELL_BYTES = 8

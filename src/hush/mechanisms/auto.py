@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hush.errors import HushError
+from hush.core.errors import HushError
 from hush.linops import Identity, Total
 from hush.mechanisms.baselines import Direct
 from hush.mechanisms.hdmm import HDMM

@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.domain import Clique
-from hush.errors import WorkloadError
-from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.model_size import fit_bytes
+from hush.core.domain import Clique
+from hush.core.errors import WorkloadError
 from hush.mechanisms.mechanism import MEASURED_BYTES, Mechanism, StrategyMechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
+from hush.models.graphical.junction_tree import JunctionTree
+from hush.models.graphical.model_size import fit_bytes
 from hush.optimizers.opt_hdmm import direct_strategy
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours

@@ -14,9 +14,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from hush.arrays import Floats, Integers, Numbers
-from hush.domain import Clique
-from hush.errors import BudgetError, ConvergenceError, SizeError
+from hush.core.arrays import Floats, Integers, Numbers
+from hush.core.domain import Clique
+from hush.core.errors import BudgetError, ConvergenceError, SizeError
+from hush.core.rational import float_up
 from hush.mechanisms.session import Session
 from hush.privacy.gate import Counts
 from hush.privacy.selection import (
@@ -27,7 +28,6 @@ from hush.privacy.selection import (
     Scores,
 )
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
-from hush.rational import float_up
 from hush.release.model_estimates import Distribution
 from hush.release.rounds import Round, Scored
 from hush.strategies.closure import Closure

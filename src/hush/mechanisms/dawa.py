@@ -11,8 +11,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from hush.domain import Clique
-from hush.errors import BudgetError, SizeError, WorkloadError, is_number, shown
+from hush.core.domain import Clique
+from hush.core.errors import BudgetError, SizeError, WorkloadError, shown
+from hush.core.memory import require_memory
+from hush.core.validation import is_number
 from hush.histograms.axis_grid import AxisGrid, levels_below, query_count
 from hush.histograms.block_posterior import blocks_noise
 from hush.histograms.block_tree import LARGEST_TREE, POSTERIOR_BYTES, BlockTree, design_blocks
@@ -24,7 +26,6 @@ from hush.linops import Identity, LinearOperator, Prefix, Total
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
-from hush.memory import require_memory
 from hush.privacy.budget import Budget
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement

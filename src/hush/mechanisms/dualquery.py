@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from hush.domain import Clique
-from hush.errors import BudgetError, DataError, SizeError, WorkloadError, is_number, shown
-from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.total import estimate_total
+from hush.core.domain import Clique
+from hush.core.errors import BudgetError, DataError, SizeError, WorkloadError, shown
+from hush.core.validation import is_number
 from hush.mechanisms.mechanism import NOT_ITS_ROUNDS, CapacityMechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.query_game import CellScorer, QueryGame, likelihood
 from hush.mechanisms.session import Session
+from hush.models.graphical.junction_tree import JunctionTree
+from hush.models.graphical.total import estimate_total
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.release.release import Release

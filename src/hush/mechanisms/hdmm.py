@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
-from hush.errors import WorkloadError, shown
+from hush.core.errors import WorkloadError, shown
 from hush.mechanisms.mechanism import StrategyMechanism
 from hush.optimizers.opt_hdmm import OPERATORS, opt_hdmm
 from hush.optimizers.p_identity import SEED

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Floats
+from hush.core.domain import Clique
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import Dense, Haar, Identity, LinearOperator, Tree
 from hush.mechanisms.mechanism import StrategyMechanism
 from hush.optimizers import explicit_strategy as hierarchy

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
-from hush.errors import ArchiveError, BudgetError, DataError, HushError, SizeError, WorkloadError, is_number, shown
-from hush.graphical.belief_propagation import in_tree_order, with_domain
-from hush.graphical.graphical_model import GraphicalModel
-from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.model_size import check_fits, fit_bytes, sizes_with
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
+from hush.core.errors import ArchiveError, BudgetError, DataError, HushError, SizeError, WorkloadError, shown
+from hush.core.memory import available_memory, readable
+from hush.core.validation import is_number
 from hush.inference.factors import Factors
 from hush.mechanisms.plan import Plan, choose_noise, per_row, rows_per_unit, split_sums
-from hush.memory import available_memory, readable
+from hush.models.graphical.belief_propagation import in_tree_order, with_domain
+from hush.models.graphical.graphical_model import GraphicalModel
+from hush.models.graphical.junction_tree import JunctionTree
+from hush.models.graphical.model_size import check_fits, fit_bytes, sizes_with
 from hush.privacy.budget import Budget
 from hush.privacy.noise import check_drawable
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, sensitivity

@@ -11,14 +11,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
-from hush.graphical.fitting import fit_model
-from hush.graphical.junction_tree import JunctionTree
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
 from hush.mechanisms.candidates import Candidates, MisfitRounds, on_grid
 from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism, check_flag
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
+from hush.models.graphical.fitting import fit_model
+from hush.models.graphical.junction_tree import JunctionTree
 from hush.privacy.account import used_up
 from hush.schema import Schema
 from hush.workloads import Workload

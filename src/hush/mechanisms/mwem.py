@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.domain import Clique
-from hush.errors import BudgetError, SizeError, WorkloadError, shown
+from hush.core.domain import Clique
+from hush.core.errors import BudgetError, SizeError, WorkloadError, shown
 from hush.mechanisms.candidates import Candidates, MisfitRounds, on_grid
 from hush.mechanisms.mechanism import CapacityMechanism, check_possible
 from hush.mechanisms.plan import Plan

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from hush.archive import VERSIONS, ArchiveReader, write_archive
-from hush.arrays import Floats
-from hush.atomic_write import check_new
-from hush.codec import Stored, pack, unpack
-from hush.domain import Domain
-from hush.errors import ArchiveError, BudgetError, DataError, HushError, SizeError, WorkloadError, is_number, shown
-from hush.memory import readable
+from hush.core.arrays import Floats
+from hush.core.domain import Domain
+from hush.core.errors import ArchiveError, BudgetError, DataError, HushError, SizeError, WorkloadError, shown
+from hush.core.memory import readable
+from hush.core.validation import is_number
+from hush.files.archive import VERSIONS, ArchiveReader, write_archive
+from hush.files.atomic_write import check_new
+from hush.files.codec import Stored, pack, unpack
 from hush.optimizers.svd_bound import lower_bound
 from hush.privacy.budget import Budget
 from hush.privacy.events import compose
@@ -30,7 +31,7 @@ from hush.privacy.sensitivity import Neighbours, sensitivity
 from hush.release.content import strategy_inconsistency
 from hush.release.release import Release
 from hush.release.rounds import Round
-from hush.solution import LONG, progress_bar
+from hush.render.progress_bar import SECONDS_BEFORE_BAR, progress_bar
 from hush.strategies.strategy import NoiseKind, PredictedErrors, Strategy, unit_variance
 from hush.strategies.strategy_files import StrategyFile, SumStrategyFile, store_strategy, sums_inconsistency
 from hush.strategies.sum_strategy import SumStrategy, sums_share
@@ -530,7 +531,7 @@ class Plan:
             schema_is_public=schema_is_public,
             entropy=entropy,
         )
-        with progress_bar("measuring", after=LONG) as shown_progress:
+        with progress_bar("measuring", after=SECONDS_BEFORE_BAR) as shown_progress:
             release = job.run(table, progress=progress or shown_progress, on_round=on_round, on_start=on_start)
         if (warning := released_delta_warning(release)) is not None:
             try:

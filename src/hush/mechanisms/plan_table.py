@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hush.core.rational import float_up, shown_up
 from hush.mechanisms.usefulness import OneWay, delta_warning, noise_text
 from hush.privacy.budget import Budget, number_text
-from hush.rational import float_up, shown_up
+from hush.render.text_table import TextColumn, TextTable, counted, number_columns
 from hush.schema.provenance import drafted_text
-from hush.text_table import TextColumn, TextTable, counted, number_columns
 from hush.workloads import Term
 
 if TYPE_CHECKING:

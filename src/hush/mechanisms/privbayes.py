@@ -11,19 +11,20 @@ from typing import ClassVar
 import numpy as np
 from msgspec.structs import replace
 
-from hush.arrays import Floats, Integers, axes_outside
-from hush.domain import Clique, Domain, maximal_cliques
-from hush.errors import BudgetError, DataError, WorkloadError, is_number, shown
-from hush.graphical.graphical_model import GraphicalModel
-from hush.graphical.junction_tree import JunctionTree, sets_of
+from hush.core.arrays import Floats, Integers, axes_outside
+from hush.core.domain import Clique, Domain, maximal_cliques
+from hush.core.errors import BudgetError, DataError, WorkloadError, shown
+from hush.core.rational import float_up
+from hush.core.validation import is_number
 from hush.mechanisms.mechanism import CELL_MB, NOT_ITS_ROUNDS, CapacityMechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
+from hush.models.graphical.graphical_model import GraphicalModel
+from hush.models.graphical.junction_tree import JunctionTree, sets_of
 from hush.privacy.account import used_up
 from hush.privacy.gate import Counts
 from hush.privacy.selection import Scores
 from hush.privacy.sensitivity import RowNorms
-from hush.rational import float_up
 from hush.release.release import Release
 from hush.release.rounds import Round
 from hush.schema import Schema

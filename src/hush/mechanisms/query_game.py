@@ -9,16 +9,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.domain import Clique, Domain
-from hush.graphical.likelihood import SquaredLoss
-from hush.graphical.marginal_loss import CustomLoss, MarginalLoss, SumLoss
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Clique, Domain
+from hush.core.rational import float_up
 from hush.inference.factors import Factors
+from hush.models.graphical.likelihood import SquaredLoss
+from hush.models.graphical.marginal_loss import CustomLoss, MarginalLoss, SumLoss
 from hush.privacy.gate import Counts
 from hush.privacy.measurement import Measurement
 from hush.privacy.selection import Scores
 from hush.privacy.sensitivity import RowNorms
-from hush.rational import float_up
 from hush.release.rounds import Draw
 
 LARGEST_GAP = 2**36  # rows; the largest score that is still on the grid of private choices

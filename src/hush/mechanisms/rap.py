@@ -11,10 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
-from hush.errors import BudgetError, WorkloadError, is_number, shown
-from hush.graphical.total import estimate_total
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
+from hush.core.errors import BudgetError, WorkloadError, shown
+from hush.core.validation import is_number
 from hush.mechanisms.candidates import (
     GRID,
     LARGEST_MISFIT,
@@ -28,15 +28,16 @@ from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES, Mechanism, r
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import ROOM_BYTES, Session
 from hush.mechanisms.usefulness import OneWay, noise_text
+from hush.models.graphical.total import estimate_total
+from hush.models.relaxed.relaxed_fit import relaxed_bytes
+from hush.models.relaxed.relaxed_rows import RelaxedRows, mean_product
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism, TopK
-from hush.relaxed.relaxed_fit import relaxed_bytes
-from hush.relaxed.relaxed_rows import RelaxedRows, mean_product
 from hush.release.rounds import Round
+from hush.render.text_table import counted
 from hush.schema import Schema
-from hush.text_table import counted
 from hush.workloads import ThresholdTerm, Workload
 from hush.workloads.threshold_target import TargetQuery
 

@@ -12,7 +12,7 @@ from dataclasses import fields
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from hush.errors import WorkloadError, close_match, printable
+from hush.core.errors import WorkloadError, close_match, printable
 from hush.mechanisms.aim import AIM
 from hush.mechanisms.auto import Auto
 from hush.mechanisms.baselines import AllZero, Direct, Gaussian, Independent

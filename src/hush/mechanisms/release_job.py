@@ -18,9 +18,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from hush.constraints import fingerprint
-from hush.domain import Domain
-from hush.errors import ArchiveError, BudgetError, DataError, HushError, InterruptedRelease, LedgerError
+from hush.core.constraints import fingerprint
+from hush.core.domain import Domain
+from hush.core.errors import ArchiveError, BudgetError, DataError, HushError, InterruptedRelease, LedgerError
 from hush.mechanisms.plan import OnRound, Plan, Progress
 from hush.mechanisms.registry import mechanism_class
 from hush.mechanisms.session import Session

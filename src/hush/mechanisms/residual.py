@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
-from hush.errors import WorkloadError
+from hush.core.errors import WorkloadError
 from hush.mechanisms.mechanism import StrategyMechanism
 from hush.mechanisms.plan import Plan, rows_per_unit
 from hush.privacy.budget import Budget

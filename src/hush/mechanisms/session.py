@@ -10,15 +10,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hush.arrays import Booleans, Floats
-from hush.constraints import Constraint
-from hush.domain import Clique, Domain
-from hush.errors import WorkloadError
-from hush.graphical.fitting import fit_model
-from hush.graphical.graphical_model import GraphicalModel
-from hush.graphical.model_size import BYTES_PER_MEASURED_CELL
+from hush.core.arrays import Booleans, Floats
+from hush.core.constraints import Constraint
+from hush.core.domain import Clique, Domain
+from hush.core.errors import WorkloadError
+from hush.core.solution import Solution
 from hush.inference.measured_sums import MeasuredSums
 from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES
+from hush.models.graphical.fitting import fit_model
+from hush.models.graphical.graphical_model import GraphicalModel
+from hush.models.graphical.model_size import BYTES_PER_MEASURED_CELL
+from hush.models.relaxed.relaxed_fit import fit_relaxed
+from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.account import Allowance
 from hush.privacy.gate import (
     DeclaredStatistic,
@@ -34,15 +37,12 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.relaxed.relaxed_fit import fit_relaxed
-from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.release.content import Content, LinearContent, ResidualContent, ZeroContent, empty_content
 from hush.release.histogram_content import HistogramContent
 from hush.release.model_estimates import Distribution
 from hush.release.record_files import check_storable
 from hush.release.rounds import LEAST_STDDEV, Round, Scored
 from hush.release.table_content import DrawContent, TableContent
-from hush.solution import Solution
 from hush.strategies.rare_levels import MergedQuery, Merging, merge_rare
 from hush.strategies.strategy import Strategy
 from hush.strategies.sum_strategy import SumStrategy

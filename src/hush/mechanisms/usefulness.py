@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.errors import BudgetError, shown
+from hush.core.errors import BudgetError, shown
+from hush.core.rational import float_up, shown_up
 from hush.privacy.budget import Budget, number_text
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
-from hush.rational import float_up, shown_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -31,10 +31,10 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import WorkloadError
+from hush.core.solution import SOLVED, Solution
 from hush.linops import Dense, Diagonal, LinearOperator, Stack
-from hush.solution import SOLVED, Solution
 from hush.strategies.optimum import DualPoint, ascend, gram_factor, optimal_gram
 from hush.strategies.strategy import NoiseKind
 

@@ -14,8 +14,8 @@ import math
 import numpy as np
 import scipy
 
-from hush.arrays import Floats
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import Identity, Kronecker, LinearOperator, Product, Scaled, Stack, Total, Tree
 from hush.strategies.strategy import NoiseKind
 

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from hush.arrays import Floats
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import SizeError, WorkloadError
+from hush.core.memory import require_memory
+from hush.core.solution import Solution
 from hush.linops import LinearOperator
-from hush.memory import require_memory
-from hush.solution import Solution
 from hush.strategies.optimum import DualPoint, ascend, gram_root, harmonic_kernel
 
 MOST_QUERIES = 8192

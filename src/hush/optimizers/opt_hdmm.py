@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hush.errors import SizeError, WorkloadError
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator, Scaled
 from hush.optimizers.opt_kron import opt_kron
 from hush.optimizers.opt_marginals import opt_bases, opt_marginals
@@ -45,7 +45,7 @@ def opt_hdmm(
     `restarts` and `seed` place the starts of the search; both are public. A `quick` search has no restarts, fewer
     rounds and fewer candidates, and on marginals leaves out the single product and, of few terms, unions of products.
 
-    >>> from hush.domain import Domain
+    >>> from hush.core.domain import Domain
     >>> from hush.workloads import Workload
     >>> grams = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 5, "c": 50, "d": 100}), 2))
     >>> [(strategy.method, round(strategy.error)) for strategy in opt_hdmm(grams, NoiseKind.LAPLACE)][0]

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
+from hush.core.arrays import Floats, Integers
 from hush.optimizers import p_identity
 from hush.optimizers.strategy_pool import LEVELS, TOTAL, StrategyPool, strategy_pools
 from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
@@ -49,7 +49,7 @@ def opt_kron(
 ) -> FloatStrategy:
     """The best single product found for all terms.
 
-    >>> from hush.domain import Domain
+    >>> from hush.core.domain import Domain
     >>> from hush.workloads import Workload
     >>> grams = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 5, "c": 50, "d": 100}), 2))
     >>> round(opt_kron(grams, NoiseKind.LAPLACE).error)

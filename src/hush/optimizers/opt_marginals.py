@@ -29,13 +29,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import scipy
 
-from hush.arrays import Floats
-from hush.errors import SizeError
+from hush.core.arrays import Floats
+from hush.core.errors import SizeError
+from hush.core.solution import SOLVED, Solution
 from hush.linops import Identity, LinearOperator
 from hush.optimizers.marginal_system import AllSets, MarginalSystem, SomeSets, acts, summed_acts
 from hush.optimizers.p_identity import SEED
 from hush.optimizers.strategy_pool import LEVELS, LevelsAndTotalPool, StrategyPool, strategy_pools
-from hush.solution import SOLVED, Solution
 from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
@@ -201,7 +201,7 @@ def opt_marginals(
     noise, `lower_bound` over the candidates and `gap`. Without `every`, the candidates under Laplace noise are the
     marginals within a term and the unions of a few terms, however few attributes there are.
 
-    >>> from hush.domain import Domain
+    >>> from hush.core.domain import Domain
     >>> from hush.workloads import Workload
     >>> grams = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 5, "c": 50, "d": 100}), 2))
     >>> round(opt_marginals(grams, NoiseKind.LAPLACE).value.error)

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import WorkloadError
 from hush.optimizers import p_identity
 from hush.optimizers._kernels import set_errors
 from hush.optimizers.opt_kron import fit_product, product_of
@@ -170,7 +170,7 @@ def opt_plus(
 
     `cells` bounds the cells of a product over several terms.
 
-    >>> from hush.domain import Domain
+    >>> from hush.core.domain import Domain
     >>> from hush.workloads import Workload
     >>> grams = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 5, "c": 50, "d": 100}), 2))
     >>> single = opt_plus(grams, NoiseKind.LAPLACE, groups=[[j] for j in range(6)])

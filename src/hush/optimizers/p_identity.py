@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import scipy
 
-from hush.arrays import Floats
-from hush.errors import SizeError
+from hush.core.arrays import Floats
+from hush.core.errors import SizeError
+from hush.core.solution import SOLVED, Solution
 from hush.linops import Dense, LinearOperator
-from hush.solution import SOLVED, Solution
 
 LARGEST_SIZE = 4096
 LARGEST_ENTRY = 1e3  # of Theta: beyond, the loss is lost in rounding

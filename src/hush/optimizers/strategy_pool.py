@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from hush.arrays import Floats, Integers
-from hush.errors import SizeError
+from hush.core.arrays import Floats, Integers
+from hush.core.errors import SizeError
 from hush.linops import CompoundSymmetric, Dense, Identity, LevelsAndTotal, LinearOperator, Total
 from hush.optimizers import p_identity
 from hush.strategies.optimum import Optimum, gram_factor, optimal_gram

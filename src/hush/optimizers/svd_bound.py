@@ -36,8 +36,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from hush.arrays import Floats
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import WorkloadError
 from hush.linops import Identity, LinearOperator, Total
 from hush.linops.kronecker import kron_product
 from hush.strategies.closure import AxisIndices, Closure
@@ -237,7 +237,7 @@ def lower_bound(grams: TermGrams, *, largest: int = LARGEST_EXACT) -> tuple[floa
     the SVD bound itself, and "parts" or "dominated" where it is below that one. `largest` limits the eigenvalue
     problem of "exact".
 
-    >>> from hush.domain import Domain
+    >>> from hush.core.domain import Domain
     >>> from hush.workloads import Workload
     >>> value, word = lower_bound(TermGrams.of(Workload.kway(Domain({"a": 2, "b": 3, "c": 4}), 2)))
     >>> round(value, 4), word

@@ -17,8 +17,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import SearchError, shown
+from hush.core.arrays import Floats
+from hush.core.errors import SearchError, shown
 from hush.pareto.evaluation import Evaluation, PrivacyOracle, epsilon_of, merged
 from hush.pareto.gaussian_process import GaussianProcess, Hyperparameters
 from hush.pareto.hypervolume import front_indices, step_values

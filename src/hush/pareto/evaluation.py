@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hush.errors import HushError, SearchError, shown
+from hush.core.errors import HushError, SearchError, shown
 from hush.pareto.space import Settings
 
 PrivacyOracle: TypeAlias = Callable[[Settings], float]

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.atomic_write import write_whole
-from hush.errors import SearchError, is_number, shown
+from hush.core.arrays import Floats
+from hush.core.errors import SearchError, shown
+from hush.core.validation import is_number
+from hush.files.atomic_write import write_whole
 from hush.pareto import hypervolume
 from hush.pareto.evaluation import Evaluation, merged
 from hush.pareto.front_text import answers as answers_of
 from hush.pareto.front_text import digits, value_text
-from hush.text_table import TextColumn, TextTable, number_columns
+from hush.render.text_table import TextColumn, TextTable, number_columns
 
 if TYPE_CHECKING:
-    from hush.markup import Markup
+    from hush.render.markup import Markup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

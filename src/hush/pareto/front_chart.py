@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hush.markup import Markup, coordinate, join, shape, tag
 from hush.pareto.evaluation import Evaluation, merged
 from hush.pareto.front import Front
 from hush.pareto.front_text import digits, settings_text
+from hush.render.markup import Markup, coordinate, join, shape, tag
 from hush.report.charts import SMALL, Axis, picture
 from hush.report.labels import compact, readable, width
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from hush.atomic_write import check_new, write_whole
-from hush.codec import Finite, NonNegative, Stored
-from hush.errors import ArchiveError, SearchError, printable
+from hush.core.errors import ArchiveError, SearchError, printable
+from hush.files.atomic_write import check_new, write_whole
+from hush.files.codec import Finite, NonNegative, Stored
 from hush.pareto.evaluation import Evaluation
 from hush.pareto.front import Front
 

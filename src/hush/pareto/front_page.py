@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hush._version import __version__
-from hush.errors import SearchError
-from hush.markup import Markup, join, lines, tag
+from hush.core.errors import SearchError
 from hush.pareto.front import Front
 from hush.pareto.front_chart import SHARE, front_chart, legend
+from hush.render.markup import Markup, join, lines, tag
+from hush.render.text_table import TextTable
 from hush.report.labels import readable
 from hush.report.page import page_html
-from hush.text_table import TextTable
 
 LEAD = "A smaller epsilon protects people better and makes answers worse. "
 SEARCHED = "The front shows the least error that was found for each epsilon: nothing that was tried is better in both."

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.core.arrays import Floats
 
 ROOT5 = math.sqrt(5.0)
 LEAST_LENGTH, MOST_LENGTH = 0.02, 20.0

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Booleans, Floats, Integers
-from hush.errors import SearchError, shown
+from hush.core.arrays import Booleans, Floats, Integers
+from hush.core.errors import SearchError, shown
 
 
 def dominates(first: Sequence[float], second: Sequence[float]) -> bool:

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.core.arrays import Floats
 from hush.pareto.hypervolume import front_indices
 
 

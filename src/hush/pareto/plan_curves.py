@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hush.atomic_write import write_whole
-from hush.domain import Domain
-from hush.errors import HushError, SearchError, is_number, shown
+from hush.core.domain import Domain
+from hush.core.errors import HushError, SearchError, shown
+from hush.core.validation import is_number
+from hush.files.atomic_write import write_whole
 from hush.mechanisms.auto import plan_candidates
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.registry import mechanism_of
@@ -31,8 +32,8 @@ from hush.pareto.front_text import digits
 from hush.planning import unit_rows, workload_of
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
+from hush.render.text_table import TextTable, number_columns
 from hush.schema import Schema
-from hush.text_table import TextTable, number_columns
 from hush.workloads import Workload
 
 EXACT = {"method": "exact"}

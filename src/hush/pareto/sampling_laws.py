@@ -13,7 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from hush.errors import SearchError, is_number
+from hush.core.errors import SearchError
+from hush.core.validation import is_number
 from hush.pareto.space import IntegerSetting, RealSetting, Settings, Space
 
 MOST_DRAWS = 10_000

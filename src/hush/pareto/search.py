@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.errors import SearchError, shown
+from hush.core.errors import SearchError, shown
 from hush.pareto.bayesian_choice import BayesianChoice, Method
 from hush.pareto.evaluation import ErrorOracle, Evaluation, PrivacyOracle
 from hush.pareto.front import Front, checked_reference

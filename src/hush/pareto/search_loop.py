@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from hush.errors import SearchError, is_number, shown
+from hush.core.errors import SearchError, shown
+from hush.core.validation import is_number
 from hush.pareto.evaluation import ErrorOracle, Evaluation, PrivacyOracle, evaluate
 from hush.pareto.front import Front
 from hush.pareto.front_files import load_front, save_front

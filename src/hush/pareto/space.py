@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.errors import SearchError, is_number, shown
+from hush.core.arrays import Floats, Integers
+from hush.core.errors import SearchError, shown
+from hush.core.validation import is_number
 
 Settings: TypeAlias = dict[str, Any]
 MOST_GRID = 1_000_000

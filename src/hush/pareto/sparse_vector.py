@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Booleans, Floats
-from hush.errors import SearchError, is_number, shown
+from hush.core.arrays import Booleans, Floats
+from hush.core.errors import SearchError, shown
+from hush.core.validation import is_number
 from hush.pareto.space import IntegerSetting, RealSetting, Space
 
 QUERIES, POSITIVES = 100, 10

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.errors import HushError, SearchError, WorkloadError, is_number, printable, shown
+from hush.core.errors import HushError, SearchError, WorkloadError, printable, shown
+from hush.core.validation import is_number
 from hush.evaluation.workload_error import Tables, check_compared, largest_error, workload_error
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.rap import RAP
@@ -31,8 +32,8 @@ from hush.pareto.search import search
 from hush.pareto.space import ChoiceSetting, IntegerSetting, RealSetting, Setting, Settings, Space
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.ledger import Ledger
-from hush.tables.files.file_sources import files_of
-from hush.tables.files.standard_input import DASH
+from hush.tables.formats.file_sources import files_of
+from hush.tables.formats.standard_input import DASH
 from hush.tables.table import Table
 from hush.workloads import Workload
 from hush.workloads.workload_text import parse_workload

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.compiled import njit
+from hush.core.compiled import njit
 
 DONE, UNDECIDED_BLOCK, UNDECIDED_ACCEPT = 0, 1, 2
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import NoReturn, Protocol
 
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
+from hush.core.rational import float_down, float_up
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, price
 from hush.privacy.privacy_filter import Tally, is_within, keeps_delta, left_of, pure_left
-from hush.rational import float_down, float_up
 
 MOST_RAISED = 1e6  # a cap that would allow more promises nothing, and nobody is told to set it
 WITH_GAUSSIAN = "plan with Gaussian noise, such as mechanism='residual' or --mechanism residual"

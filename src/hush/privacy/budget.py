@@ -9,9 +9,9 @@ from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, TypeGuard, cast
 
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
+from hush.core.rational import float_down, float_up, root_down, shown_up
 from hush.privacy import conversions
-from hush.rational import float_down, float_up, root_down, shown_up
 
 LARGEST_DELTA = 0.5
 

@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Integers
-from hush.errors import BudgetError
+from hush.core.arrays import Integers
+from hush.core.errors import BudgetError
 from hush.privacy.events import DiscoveryEvent, Event
 from hush.privacy.exact_sampling import Entropy, exp_bounds, one_word
 

@@ -14,9 +14,9 @@ from functools import lru_cache
 from numbers import Rational
 from typing import Any, ClassVar
 
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
+from hush.core.rational import LONGEST, is_readable, parse_rational, rational_text
 from hush.privacy.budget import Cost
-from hush.rational import LONGEST, is_readable, parse_rational, rational_text
 
 MOST_TIMES = 2**63  # that one event happens; Python neither writes nor reads integers of over 4300 digits as JSON
 

@@ -34,7 +34,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hush.arrays import Integers
+from hush.core.arrays import Integers
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 

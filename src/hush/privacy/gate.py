@@ -20,9 +20,10 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from hush.arrays import Integers
-from hush.domain import Clique, Domain
-from hush.errors import BudgetError, DataError, HushError, SizeError
+from hush.core.arrays import Integers
+from hush.core.domain import Clique, Domain
+from hush.core.errors import BudgetError, DataError, HushError, SizeError
+from hush.core.unit import Unit
 from hush.linops import LinearOperator
 from hush.privacy.account import Account
 from hush.privacy.discovery import KeyDiscovery
@@ -34,7 +35,6 @@ from hush.privacy.partition_laws import NoisyPartition, PartitionCosts, Partitio
 from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores, TopK
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, Sensitivity, sensitivity
 from hush.privacy.sum_query import SumQuery
-from hush.unit import Unit
 
 Exact = np.ndarray[Any, np.dtype[np.int64]]
 Counts = Mapping[Clique, Exact]

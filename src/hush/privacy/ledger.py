@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hush.errors import BudgetError, LedgerError
+from hush.core.errors import BudgetError, LedgerError
+from hush.core.unit import Unit
 from hush.privacy.account import Account, Allowance, check_affordable
 from hush.privacy.budget import Budget, Cost, number_text
 from hush.privacy.events import Event, price
@@ -34,7 +35,6 @@ from hush.privacy.ledger_chain import (
 from hush.privacy.ledger_file import LedgerFile, append
 from hush.privacy.privacy_filter import pure_left
 from hush.privacy.sensitivity import Neighbours
-from hush.unit import Unit
 
 
 class Ledger:

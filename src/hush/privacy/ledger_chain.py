@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from hush.errors import BudgetError, LedgerError
+from hush.core.errors import BudgetError, LedgerError
+from hush.core.rational import is_text_of, parse_rational, rational_text
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, event_from_dict, price
 from hush.privacy.privacy_filter import Tally, is_within, left_of
-from hush.rational import is_text_of, parse_rational, rational_text
 
 START = "0" * 64  # what the first entry names as its predecessor
 FINGERPRINT = 32  # hex digits

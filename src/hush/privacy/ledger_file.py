@@ -18,8 +18,8 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, fields
 from pathlib import Path
 
-from hush.atomic_write import name_beside, sync_folder
-from hush.errors import LedgerError
+from hush.core.errors import LedgerError
+from hush.files.atomic_write import name_beside, sync_folder
 from hush.privacy.ledger_chain import Chain, Entry
 from hush.privacy.ledger_journal import journal_of, sole_access
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
+from hush.core.rational import float_up, root_down, shown_down, shown_up
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.conversions import zcdp_epsilon
@@ -23,8 +24,7 @@ from hush.privacy.ledger import Ledger
 from hush.privacy.ledger_chain import CAP, Entry, printable
 from hush.privacy.privacy_filter import Tally, left_of
 from hush.privacy.total_epsilon import total_epsilon
-from hush.rational import float_up, root_down, shown_down, shown_up
-from hush.text_table import TextColumn, TextTable, number_columns
+from hush.render.text_table import TextColumn, TextTable, number_columns
 
 USUAL_DELTA = 1e-6
 SHORTENED = "Charges in a row to one release are one line; --entries shows each."

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 
 import numpy as np
 
-from hush.arrays import Floats, Integers, reordered
-from hush.constraints import check_axes
-from hush.domain import Clique, Domain
-from hush.errors import DataError, DomainError, SizeError, WorkloadError, shown
+from hush.core.arrays import Floats, Integers, reordered
+from hush.core.constraints import check_axes
+from hush.core.domain import Clique, Domain
+from hush.core.errors import DataError, DomainError, SizeError, WorkloadError, shown
+from hush.core.memory import available_memory, readable
 from hush.linops import Identity, Kronecker, LinearOperator, Total
 from hush.linops.permuted import Reordered
-from hush.memory import available_memory, readable
 
 if TYPE_CHECKING:
     from hush.privacy.gate import DeclaredStatistic, LinearQuery, Query

@@ -15,13 +15,13 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from hush.arrays import Integers
-from hush.errors import BudgetError
+from hush.core.arrays import Integers
+from hush.core.errors import BudgetError
+from hush.core.rational import shown_up
 from hush.privacy.budget import Budget
 from hush.privacy.events import Event, GaussianEvent, LaplaceEvent
 from hush.privacy.exact_sampling import Entropy, envelope
 from hush.privacy.sensitivity import Sensitivity
-from hush.rational import shown_up
 
 LARGEST_SCALE = 2**44  # keeps every sample far inside int64
 SMALLEST_SCALE = Fraction(1, 64)

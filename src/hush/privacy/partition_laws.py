@@ -17,8 +17,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.errors import BudgetError
+from hush.core.arrays import Floats, Integers
+from hush.core.errors import BudgetError
 from hush.privacy.events import Event, NoisyChoiceEvent, SelectionEvent
 from hush.privacy.exact_sampling import Entropy, exp_bounds, one_word
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteLaplace

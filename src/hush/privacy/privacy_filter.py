@@ -35,10 +35,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
+from hush.core.rational import float_down, float_up
 from hush.privacy import conversions
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import ComposedEvent, DiscoveryEvent, Event, LaplaceEvent, PromisedEvent
-from hush.rational import float_down, float_up
 
 FIRST = (LaplaceEvent, DiscoveryEvent, PromisedEvent)  # what basic composition deducts
 Epsilons = Counter[Fraction]  # how often Laplace noise of each epsilon was added

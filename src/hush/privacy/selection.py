@@ -13,8 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.errors import BudgetError, ConvergenceError
+from hush.core.arrays import Floats, Integers
+from hush.core.errors import BudgetError, ConvergenceError
 from hush.privacy.events import Event, SelectionEvent, compose
 from hush.privacy.exact_sampling import SLACK, Entropy, below_exp
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 
 
 class Neighbours(Enum):

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hush.domain import Clique
-from hush.errors import BudgetError
+from hush.core.domain import Clique
+from hush.core.errors import BudgetError
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
 
 MOST_STEPS = 2**24  # keeps sums over 2^37 rows far inside int64

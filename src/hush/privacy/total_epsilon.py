@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hush.core.rational import float_down, float_up, root_down, shown_up
 from hush.privacy.budget import Cost, require_delta
 from hush.privacy.conversions import mixed_epsilon, zcdp_epsilon
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, compose, price
-from hush.rational import float_down, float_up, root_down, shown_up
 
 _MOST_KINDS = 64  # distinct events; each costs a convolution
 _MOST_TIMES = 100_000  # events in all; beyond, rounding losses to a grid costs more than the route gains

@@ -17,7 +17,7 @@ from dataclasses import astuple
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hush.errors import BudgetError
+from hush.core.errors import BudgetError
 from hush.privacy.events import CHOICES, ComposedEvent, Event, SelectionEvent, price
 from hush.privacy.noise import Noise
 from hush.privacy.privacy_filter import Tally, is_within

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import QueryError
+from hush.core.arrays import Floats
+from hush.core.errors import QueryError
 from hush.release.intervals import Ends, Intervals, JoinedIntervals, NormalIntervals
 from hush.schema import Column, Date, Granularity
 from hush.schema.column import MISSING_LABEL, Value

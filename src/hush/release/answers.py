@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hush.arrays import Floats
-from hush.domain import Clique
-from hush.errors import DomainError, QueryError, shown
+from hush.core.arrays import Floats
+from hush.core.domain import Clique
+from hush.core.errors import DomainError, QueryError, shown
 from hush.inference.error_margins import ErrorMargins
 from hush.release.answer_columns import (
     Codes,
@@ -25,10 +25,10 @@ from hush.release.answer_columns import (
     group_notes,
 )
 from hush.release.intervals import Ends, FixedIntervals, Intervals, NoiseIntervals, NormalIntervals
+from hush.render.text_table import WIDTH, TextColumn, TextTable, fixed_text, number_columns
 from hush.schema import Schema
 from hush.schema.column import Value
 from hush.schema.pandas_types import extra
-from hush.text_table import WIDTH, TextColumn, TextTable, fixed_text, number_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa

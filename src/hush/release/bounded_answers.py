@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
 from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.inference.error_law import ErrorLaw
 from hush.inference.error_margins import largest_coefficients, sum_margins

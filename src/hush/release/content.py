@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from hush.arrays import Floats
-from hush.codec import BoolVector, IntTable, IntVector, Stored
-from hush.domain import Clique
-from hush.errors import ArchiveError, DataError, QueryError
+from hush.core.arrays import Floats
+from hush.core.domain import Clique
+from hush.core.errors import ArchiveError, DataError, QueryError
+from hush.files.codec import BoolVector, IntTable, IntVector, Stored
 from hush.inference.error_law import ErrorLaw
 from hush.inference.estimates import Estimates
 from hush.inference.measured_sums import MeasuredSums
@@ -36,11 +36,11 @@ from hush.strategies.strategy_files import LinearStrategyFile, ResidualStrategyF
 from hush.workloads import Workload
 
 if TYPE_CHECKING:
+    from hush.core.solution import Solution
     from hush.inference.linear_estimates import LinearMeasurements
     from hush.release.model_estimates import Distribution
     from hush.release.release import Release
     from hush.schema import Schema
-    from hush.solution import Solution
 
 
 class Content(ABC):
@@ -260,7 +260,7 @@ class LinearContent(StrategyContent[LinearStrategy]):
 
     def total(self) -> float | None:
         """Average the totals of disagreeing tables by their precision."""
-        from hush.graphical.total import estimate_total
+        from hush.models.graphical.total import estimate_total
 
         if not self.consistent:
             with suppress(DataError):  # no query alone may determine it

@@ -12,9 +12,9 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 
-from hush.arrays import Floats
-from hush.errors import WorkloadError, shown
-from hush.graphical.synthetic_rows import METHODS, Method, decoded
+from hush.core.arrays import Floats
+from hush.core.errors import WorkloadError, shown
+from hush.models.graphical.synthetic_rows import METHODS, Method, decoded
 from hush.release.model_estimates import Distribution
 from hush.schema import Schema
 

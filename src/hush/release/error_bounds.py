@@ -27,15 +27,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain, clique_batches, listed_cliques
-from hush.errors import DataError
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain, clique_batches, listed_cliques
+from hush.core.errors import DataError
 from hush.inference import l1_bounds
 from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.privacy.measurement import Measurement
 from hush.release.answers import check_level
 from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law, measured_in
-from hush.text_table import NO_NUMBER, TextColumn, TextTable, fixed_text, number_columns
+from hush.render.text_table import NO_NUMBER, TextColumn, TextTable, fixed_text, number_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa

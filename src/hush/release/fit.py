@@ -10,26 +10,27 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from hush.constraints import Constraint
-from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import DataError, SizeError, WorkloadError, shown
-from hush.graphical.fit_problem import Callback
-from hush.graphical.fitting import ESTIMATORS, MEMORY_SHARE, Estimator, fit_model
-from hush.graphical.graphical_model import GraphicalModel
-from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.likelihood import Loss
-from hush.graphical.natural_descent import ITERATIONS as ITERATIONS_AT_MOST
-from hush.graphical.total import SMALLEST_TOTAL, estimate_total
-from hush.local.local_fit import ITERATIONS, fit_locally
-from hush.memory import available_memory
+from hush.core.constraints import Constraint
+from hush.core.domain import Clique, Domain, listed_cliques
+from hush.core.errors import DataError, SizeError, WorkloadError, shown
+from hush.core.memory import available_memory
+from hush.core.solution import SOLVED, TOLERANCE, Solution
+from hush.models.graphical.fit_problem import Callback
+from hush.models.graphical.fitting import ESTIMATORS, MEMORY_SHARE, Estimator, fit_model
+from hush.models.graphical.graphical_model import GraphicalModel
+from hush.models.graphical.junction_tree import JunctionTree
+from hush.models.graphical.likelihood import Loss
+from hush.models.graphical.natural_descent import ITERATIONS as ITERATIONS_AT_MOST
+from hush.models.graphical.total import SMALLEST_TOTAL, estimate_total
+from hush.models.local.local_fit import ITERATIONS, fit_locally
+from hush.models.relaxed.relaxed_fit import ITERATIONS as RELAXED_ITERATIONS
+from hush.models.relaxed.relaxed_fit import ROWS, fit_relaxed, relaxed_bytes
+from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.measurement import Measurement, placed
-from hush.relaxed.relaxed_fit import ITERATIONS as RELAXED_ITERATIONS
-from hush.relaxed.relaxed_fit import ROWS, fit_relaxed, relaxed_bytes
-from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.release.model import Model
 from hush.release.model_estimates import NO_ROWS, Distribution, Misfit
+from hush.render.progress_bar import SECONDS_BEFORE_BAR, progress_bar
 from hush.schema import Schema, domain_and_constraints
-from hush.solution import LONG, SOLVED, TOLERANCE, Solution, progress_bar
 
 
 class Restriction:
@@ -254,7 +255,7 @@ def fit_chosen(
 
     Privacy: post-processing of noisy values.
     """
-    with progress_bar("fitting a model", after=LONG) as progress:
+    with progress_bar("fitting a model", after=SECONDS_BEFORE_BAR) as progress:
         if choice.kind == RELAXED:
             relaxed = fit_relaxed(
                 schema.domain,

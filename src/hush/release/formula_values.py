@@ -25,9 +25,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hush.arrays import Booleans, Floats, Integers, reordered
-from hush.domain import Clique
-from hush.errors import HushError
+from hush.core.arrays import Booleans, Floats, Integers, reordered
+from hush.core.domain import Clique
+from hush.core.errors import HushError
 from hush.inference.error_law import two_sided_quantile
 from hush.inference.error_margins import ErrorMargins, OtherNoise, product_margins, sum_margins
 from hush.inference.estimates import BoundedEstimates, Estimates

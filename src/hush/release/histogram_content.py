@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from hush.codec import IntTable, IntVector, Stored
-from hush.domain import Clique, Domain
-from hush.errors import ArchiveError, QueryError, WorkloadError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import ArchiveError, QueryError, WorkloadError
+from hush.files.codec import IntTable, IntVector, Stored
 from hush.histograms.axis_grid import AxisGrid, query_count
 from hush.histograms.block_tree import LARGEST_TREE, BlockTree
 from hush.histograms.grid_bias import GridBias

@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import QueryError, shown
+from hush.core.arrays import Floats
+from hush.core.errors import QueryError, shown
 from hush.inference.error_law import two_sided_quantile
 from hush.inference.error_margins import ErrorMargins
 

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import pyarrow as pa
 
-from hush.archive import ArchiveReader
-from hush.arrays import Floats
-from hush.atomic_write import check_new
-from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import DomainError, WorkloadError, shown
-from hush.graphical.graphical_model import GraphicalModel, Impossible, excluded
-from hush.graphical.synthetic_rows import Method
-from hush.graphical.values_in_bins import mean_tilts
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain, listed_cliques
+from hush.core.errors import DomainError, WorkloadError, shown
+from hush.core.solution import SOLVED, Solution
+from hush.files.archive import ArchiveReader
+from hush.files.atomic_write import check_new
 from hush.inference.best_unbiased import UnbiasedEstimates
+from hush.models.graphical.graphical_model import GraphicalModel, Impossible, excluded
+from hush.models.graphical.synthetic_rows import Method
+from hush.models.graphical.values_in_bins import mean_tilts
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers
@@ -30,7 +31,6 @@ from hush.release.model_files import save_model, unpack_model
 from hush.release.statement import STAMP, drafted_warning
 from hush.schema import Schema
 from hush.schema.conditions import Conditions
-from hush.solution import SOLVED, Solution
 from hush.workloads import ThresholdTerm
 
 if TYPE_CHECKING:

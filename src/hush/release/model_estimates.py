@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.constraints import Constraint
-from hush.domain import Clique, Domain
-from hush.graphical.synthetic_rows import Codes, Method
+from hush.core.arrays import Floats
+from hush.core.constraints import Constraint
+from hush.core.domain import Clique, Domain
 from hush.inference.estimates import Estimates
 from hush.linops import LinearOperator
+from hush.models.graphical.synthetic_rows import Codes, Method
 from hush.privacy.measurement import Measurement
 
 

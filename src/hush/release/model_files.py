@@ -16,9 +16,14 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from hush.archive import VERSIONS, ArchiveReader, write_archive
-from hush.arrays import Floats, summed
-from hush.codec import (
+from hush.core.arrays import Floats, summed
+from hush.core.constraints import Constraint, check_cells, merge
+from hush.core.domain import Clique, Domain
+from hush.core.errors import ArchiveError, SizeError
+from hush.core.memory import available_memory, readable
+from hush.core.solution import Solution
+from hush.files.archive import VERSIONS, ArchiveReader, write_archive
+from hush.files.codec import (
     BoolVector,
     CliqueTable,
     FloatVector,
@@ -31,20 +36,15 @@ from hush.codec import (
     tables_of,
     unpack,
 )
-from hush.constraints import Constraint, check_cells, merge
-from hush.domain import Clique, Domain
-from hush.errors import ArchiveError, SizeError
-from hush.graphical.graphical_model import GraphicalModel
-from hush.graphical.junction_tree import JunctionTree, Node
 from hush.inference.factors import Factors
-from hush.local.local_model import LocalModel
-from hush.memory import available_memory, readable
+from hush.models.graphical.graphical_model import GraphicalModel
+from hush.models.graphical.junction_tree import JunctionTree, Node
+from hush.models.local.local_model import LocalModel
+from hush.models.relaxed.coarse_levels import CoarseLevels
+from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.measurement import EXTREME, Measurement
-from hush.relaxed.coarse_levels import CoarseLevels
-from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.release.model_estimates import Distribution
 from hush.schema import Integer, Numeric, Schema
-from hush.solution import Solution
 
 if TYPE_CHECKING:
     from hush.release.model import Model

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
-from hush.arrays import Integers
-from hush.codec import CliqueTable, FloatVector, IntTable, IntVector, Stored
-from hush.domain import Domain
-from hush.errors import ArchiveError, WorkloadError
+from hush.core.arrays import Integers
+from hush.core.domain import Domain
+from hush.core.errors import ArchiveError, WorkloadError
+from hush.core.solution import Solution
+from hush.files.codec import CliqueTable, FloatVector, IntTable, IntVector, Stored
 from hush.linops import Dense, Identity, LevelsAndTotal
 from hush.privacy.gate import LinearQuery, MarginalQuery
 from hush.privacy.measurement import Measurement
@@ -19,7 +20,6 @@ from hush.privacy.noise import DiscreteGaussian
 from hush.release.model_files import DistributionFile, FitFile, build_distribution, store_distribution
 from hush.release.rounds import Draw, Round, Scored, gaussian_law
 from hush.schema import Schema
-from hush.solution import Solution
 from hush.strategies.product_strategy import ProductQuery
 from hush.strategies.rare_levels import MergedQuery, Merging
 from hush.strategies.strategy_files import FactorFile, build_factor, store_factor

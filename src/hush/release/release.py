@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from hush.archive import VERSIONS, ArchiveReader, write_archive
-from hush.arrays import Floats, reordered
-from hush.atomic_write import check_new
-from hush.codec import Stored, pack, unpack
-from hush.constraints import fingerprint
-from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import ArchiveError, HushError, QueryError, SizeError, WorkloadError, is_number, shown
-from hush.graphical.total import SMALLEST_TOTAL
+from hush.core.arrays import Floats, reordered
+from hush.core.constraints import fingerprint
+from hush.core.domain import Clique, Domain, listed_cliques
+from hush.core.errors import ArchiveError, HushError, QueryError, SizeError, WorkloadError, shown
+from hush.core.solution import TOLERANCE
+from hush.core.validation import is_number
+from hush.files.archive import VERSIONS, ArchiveReader, write_archive
+from hush.files.atomic_write import check_new
+from hush.files.codec import Stored, pack, unpack
 from hush.inference.constant_columns import ConstantColumnEstimates
 from hush.inference.error_margins import ErrorMargins
 from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.inference.measured_sums import MeasuredSumsFile
+from hush.models.graphical.total import SMALLEST_TOTAL
 from hush.privacy.ledger_chain import NOTE_LENGTH
 from hush.privacy.ledger_chain import printable as one_line
 from hush.privacy.measurement import Measurement
@@ -34,10 +36,9 @@ from hush.release.content import LACKING, Content, content_class
 from hush.release.intervals import NoiseIntervals
 from hush.release.rounds import Round
 from hush.release.statement import STAMP, Statement
+from hush.render.text_table import TextTable
 from hush.schema import Schema
-from hush.solution import TOLERANCE
 from hush.strategies.strategy_files import sums_inconsistency
-from hush.text_table import TextTable
 from hush.workloads import FormulaTerm, ProductTerm, Term, ThresholdTerm, Workload
 from hush.workloads.sum_term import grid_fault
 from hush.workloads.term import not_answered
@@ -46,7 +47,7 @@ from hush.workloads.workload_files import WorkloadFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hush.graphical.synthetic_rows import Method
+    from hush.models.graphical.synthetic_rows import Method
     from hush.release.copies import Copies
     from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
     from hush.release.fit import Route

@@ -9,10 +9,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from hush.arrays import Floats, Integers
-from hush.codec import Finite, NonNegative, Whole
-from hush.domain import Clique
-from hush.errors import DataError
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Clique
+from hush.core.errors import DataError
+from hush.files.codec import Finite, NonNegative, Whole
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
 

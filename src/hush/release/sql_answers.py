@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from hush.arrays import Floats
-from hush.domain import Clique
-from hush.errors import DomainError, QueryError, SizeError
+from hush.core.arrays import Floats
+from hush.core.domain import Clique
+from hush.core.errors import DomainError, QueryError, SizeError
 from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.inference.measured_sums import MeasuredSums
 from hush.inference.quantile_estimates import quantile_estimates

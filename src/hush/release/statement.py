@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hush._version import __version__
-from hush.codec import Stored, unpack
-from hush.errors import ArchiveError, HushError, printable
+from hush.core.errors import ArchiveError, HushError, printable
+from hush.core.rational import float_up, shown_up
+from hush.core.unit import Unit
+from hush.files.codec import Stored, unpack
 from hush.privacy.budget import Budget, number_text
 from hush.privacy.events import (
     ComposedEvent,
@@ -22,9 +24,7 @@ from hush.privacy.events import (
     price,
 )
 from hush.privacy.sensitivity import Neighbours
-from hush.rational import float_up, shown_up
 from hush.schema.provenance import drafted_text
-from hush.unit import Unit
 
 STAMP = "NOT PRIVATE"
 SEEDED = f"{STAMP}: the noise of this release came from a seed, for tests only."

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from hush.errors import QueryError, SizeError
-from hush.graphical.total import estimate_total
+from hush.core.errors import QueryError, SizeError
+from hush.core.solution import Solution
 from hush.inference.best_unbiased import UnbiasedEstimates
+from hush.models.graphical.total import estimate_total
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import Noise
 from hush.privacy.selection import BETA
@@ -26,10 +27,9 @@ from hush.release.error_bounds import ErrorBounds
 from hush.release.record_files import DrawRecordFile, RecordFile
 from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law
 from hush.release.statement import Statement
-from hush.solution import Solution
 
 if TYPE_CHECKING:
-    from hush.domain import Domain
+    from hush.core.domain import Domain
     from hush.release.model_estimates import Distribution
     from hush.release.release import Release
 

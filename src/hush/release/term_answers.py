@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import WorkloadError
 from hush.inference.error_margins import product_margins, sum_margins
 from hush.inference.estimates import Estimates
 from hush.inference.threshold_estimates import threshold_estimates

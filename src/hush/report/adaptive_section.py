@@ -6,15 +6,15 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from hush.errors import WorkloadError
-from hush.markup import Markup, lines, tag
+from hush.core.errors import WorkloadError
+from hush.core.memory import readable as size_text
 from hush.mechanisms.registry import mechanism_class
-from hush.memory import readable as size_text
 from hush.release.error_bounds import ErrorBound
 from hush.release.release import Release
+from hush.render.markup import Markup, lines, tag
+from hush.render.text_table import counted
 from hush.report.labels import error_text, order_name, page_table, table_name
 from hush.report.level_groups import LEVEL
-from hush.text_table import counted
 
 MOST_TABLES = 200
 INTRO = (

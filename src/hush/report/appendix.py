@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hush.markup import Markup, join, lines, tag
+from hush.render.markup import Markup, join, lines, tag
 from hush.report.labels import readable
 
 if TYPE_CHECKING:

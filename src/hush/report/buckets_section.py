@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.markup import Markup, lines, shape, tag
 from hush.release.histogram_content import HistogramContent
+from hush.render.markup import Markup, lines, shape, tag
+from hush.render.text_table import counted
 from hush.report.charts import SMALL, TALL, Axis, picture
 from hush.report.labels import compact, named, page_table, readable, width
 from hush.report.level_groups import level_label
-from hush.text_table import counted
 
 if TYPE_CHECKING:
-    from hush.arrays import Floats
+    from hush.core.arrays import Floats
     from hush.histograms.axis_grid import AxisGrid
     from hush.release.release import Release
     from hush.schema import Column

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.markup import Markup, coordinate, join, shape, tag
+from hush.core.arrays import Floats
+from hush.render.markup import Markup, coordinate, join, shape, tag
 from hush.report.labels import compact, readable, rounded, width
 from hush.report.level_groups import GroupedCounts, heights_per_row
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.markup import Markup, join, lines, shape, tag
+from hush.render.markup import Markup, join, lines, shape, tag
+from hush.render.text_table import counted
 from hush.report.charts import SMALL, WIDE, bar_chart, chart_height, picture, stands, tip
 from hush.report.labels import compact, error_text, interval_text, named, page_table, readable, rounded, width
 from hush.report.level_groups import GroupedCounts, LevelGroups, group_levels, grouped
 from hush.report.ranking import MOST_PAIRED, Departure
-from hush.text_table import counted
 
 if TYPE_CHECKING:
     from hush.release.release import Release

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hush.errors import HushError, shown
-from hush.markup import Markup, lines, tag
+from hush.core.errors import HushError, shown
+from hush.core.rational import shown_up
 from hush.privacy.sensitivity import Neighbours
-from hush.rational import shown_up
 from hush.release.statement import LEFT_OUT, STAMP
+from hush.render.markup import Markup, lines, tag
 from hush.report.labels import named, readable
 from hush.schema.provenance import drafted_text
 

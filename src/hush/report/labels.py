@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from hush.markup import Markup, tag
-from hush.text_table import TextColumn, TextTable
+from hush.render.markup import Markup, tag
+from hush.render.text_table import TextColumn, TextTable
 
 LONGEST = 120
 _JOINERS = "\u200c\u200d"  # invisible, but words of several scripts and emoji are spelled with them

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.domain import Clique
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Clique
 from hush.inference.error_margins import sum_margins
 from hush.inference.estimates import Estimates
+from hush.render.text_table import counted
 from hush.report.labels import compact
 from hush.schema import Column, Date, Granularity, Integer, Numeric
-from hush.text_table import counted
 
 UNITS: tuple[tuple[str, Callable[[dt.date], str]], ...] = (
     ("month", lambda day: day.isoformat()[:7]),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hush.errors import HushError
-from hush.markup import Markup, lines, tag
+from hush.core.errors import HushError
 from hush.release.answer_columns import GroupColumn
+from hush.render.markup import Markup, lines, tag
+from hush.render.text_table import counted
 from hush.report.labels import named, page_table, rounded, table_name
 from hush.report.level_groups import level_label
-from hush.text_table import counted
 
 if TYPE_CHECKING:
     from hush.release.answers import Answers

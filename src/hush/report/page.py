@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from hush.atomic_write import write_whole
-from hush.markup import Markup, lines, tag
+from hush.files.atomic_write import write_whole
+from hush.render.markup import Markup, lines, tag
 from hush.report.adaptive_section import bounds_section, rounds_section
 from hush.report.appendix import statement_section, terms_section
 from hush.report.buckets_section import buckets_section

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.domain import Clique
+from hush.core.domain import Clique
 from hush.inference.estimates import Estimates
-from hush.markup import Markup, join, lines, shape, tag
 from hush.privacy.events import price
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
+from hush.render.markup import Markup, join, lines, shape, tag
+from hush.render.text_table import counted
 from hush.report.charts import FONT, SMALL, Axis, picture
 from hush.report.labels import compact, error_text, order_name, page_table, readable, table_name, width
 from hush.report.level_groups import cell_errors
-from hush.text_table import counted
 from hush.workloads import ProductTerm
 
 if TYPE_CHECKING:

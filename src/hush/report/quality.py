@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique
+from hush.core.arrays import Floats
+from hush.core.domain import Clique
 from hush.inference.error_margins import sum_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
-from hush.markup import Markup, lines, tag
+from hush.render.markup import Markup, lines, tag
+from hush.render.text_table import counted
 from hush.report.labels import order_name, page_table, rounded
 from hush.report.level_groups import LEVEL, cell_errors
 from hush.report.precision import LARGEST_TABLE, spread
-from hush.text_table import counted
 
 if TYPE_CHECKING:
     from hush.release.release import Release

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sqlglot.tokens import Tokenizer
 
-from hush.domain import Clique
-from hush.errors import HushError
-from hush.markup import Markup, join, lines, tag
+from hush.core.domain import Clique
+from hush.core.errors import HushError
 from hush.release.answer_columns import GroupColumn, QueryColumn
+from hush.render.markup import Markup, join, lines, tag
+from hush.render.text_table import counted
 from hush.report.labels import (
     bound_text,
     error_text,
@@ -32,7 +33,6 @@ from hush.report.level_groups import level_label, number_text
 from hush.report.ranking import Departure
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, Schema
 from hush.schema.column import MISSING_LABEL, OTHER_LABEL, Value
-from hush.text_table import counted
 
 if TYPE_CHECKING:
     from hush.release.answers import Answers

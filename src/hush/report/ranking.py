@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from hush.arrays import Floats
-from hush.domain import Clique
+from hush.core.arrays import Floats
+from hush.core.domain import Clique
 from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.report.level_groups import cell_errors
 

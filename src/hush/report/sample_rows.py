@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hush.errors import HushError
-from hush.markup import Markup, lines, tag
+from hush.core.errors import HushError
+from hush.render.markup import Markup, lines, tag
 from hush.report.labels import compact, named, page_table
 from hush.schema import Boolean, Column
 from hush.schema.column import MISSING_LABEL, Value

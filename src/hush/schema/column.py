@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hush.errors import SchemaError, check_text, shown
+from hush.core.errors import SchemaError, check_text, shown
 from hush.schema.number_spelling import PLAIN, NumberSpelling
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from hush.csv_cells import cell_text
-from hush.errors import SchemaError, check_text, shown
+from hush.core.errors import SchemaError, check_text, shown
+from hush.files.csv_cells import cell_text
 from hush.schema.column import (
     LARGEST_INTEGER,
     MISSING_LABEL,

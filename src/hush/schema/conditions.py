@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hush.arrays import Integers
-from hush.errors import SchemaError, close_match, shown
+from hush.core.arrays import Integers
+from hush.core.errors import SchemaError, close_match, shown
 from hush.schema.column import MISSING_LABEL, OTHER_LABEL, Column, canonical
 from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric, mark_of, short
 from hush.schema.section import Section

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hush.errors import SchemaError, check_text, shown
+from hush.core.errors import SchemaError, check_text, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa

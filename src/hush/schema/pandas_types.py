@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from hush.errors import HushError
+from hush.core.errors import HushError
 from hush.schema.column import Column, alike
 from hush.schema.column_kinds import Boolean, Categorical, Integer
 

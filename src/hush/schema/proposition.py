@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Integers
-from hush.domain import Domain
-from hush.errors import WorkloadError, shown
+from hush.core.arrays import Integers
+from hush.core.domain import Domain
+from hush.core.errors import WorkloadError, shown
 
 Reader: TypeAlias = Callable[[str, Any], Integers]
 _LONGEST_TEXT = 120

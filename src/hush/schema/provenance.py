@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hush.errors import SchemaError, printable
+from hush.core.errors import SchemaError, printable
 
 MOST_NAMED = 6
 

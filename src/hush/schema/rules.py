@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Integers
-from hush.constraints import LARGEST_TABLE, MOST_AXES, Constraint, check_cells
-from hush.domain import Clique
-from hush.errors import HushError, SchemaError, SizeError
+from hush.core.arrays import Integers
+from hush.core.constraints import LARGEST_TABLE, MOST_AXES, Constraint, check_cells
+from hush.core.domain import Clique
+from hush.core.errors import HushError, SchemaError, SizeError
 from hush.schema.conditions import Conditions
 from hush.schema.schema import Schema
 from hush.schema.section import Section

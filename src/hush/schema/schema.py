@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hush.constraints import Constraint, contradiction, merge
-from hush.domain import Domain
-from hush.errors import SchemaError, shown
+from hush.core.constraints import Constraint, contradiction, merge
+from hush.core.domain import Domain
+from hush.core.errors import SchemaError, shown
+from hush.core.unit import ROW, Unit
 from hush.schema.column import Column, alike
 from hush.schema.column_kinds import MOST_BINS, Integer
 from hush.schema.number_spelling import NumberSpelling
 from hush.schema.pandas_types import frame_of, with_nullable_types
 from hush.schema.stamps import Stamp, joined
-from hush.unit import ROW, Unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,7 +108,7 @@ class Schema:
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the schema as TOML, to a new file whose name ends in .toml; `overwrite` replaces another."""
-        from hush.atomic_write import check_new
+        from hush.files.atomic_write import check_new
         from hush.schema.schema_files import save_schema
 
         check_new(path, overwrite=overwrite)

@@ -26,9 +26,9 @@ from typing import Any, NoReturn
 
 import yaml
 
-from hush.atomic_write import write_whole
-from hush.domain import Domain
-from hush.errors import DomainError, SchemaError, shown
+from hush.core.domain import Domain
+from hush.core.errors import DomainError, SchemaError, shown
+from hush.files.atomic_write import write_whole
 from hush.schema.column import OTHER, Column, Outside, Value, canonical
 from hush.schema.column_kinds import Boolean, Categorical, Integer, Numeric
 from hush.schema.schema import Schema

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from hush.constraints import Constraint
-from hush.errors import close_match
+from hush.core.constraints import Constraint
+from hush.core.errors import close_match
+from hush.core.unit import ROW, Unit
 from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import KINDS, Boolean, Categorical, Date, Integer, Numeric, short
 from hush.schema.number_spelling import PLAIN, NumberSpelling
@@ -17,7 +18,6 @@ from hush.schema.schema import Schema
 from hush.schema.section import Section
 from hush.schema.stamps import DATE, MINUTE, STAMPS, Stamp, TimeOfDay, Timestamp
 from hush.schema.toml_text import parse_toml
-from hush.unit import ROW, Unit
 
 VERSION = 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")

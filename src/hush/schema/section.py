@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from hush.errors import SchemaError, close_match, shown
+from hush.core.errors import SchemaError, close_match, shown
 
 Kind = TypeVar("Kind")
 LARGEST_FLOAT = sys.float_info.max

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from hush.errors import SchemaError, shown
+from hush.core.errors import SchemaError, shown
 from hush.schema.column import Column, Outside, Part, check_outside
 from hush.schema.column_kinds import Categorical, Date, Granularity, Integer
 

@@ -11,7 +11,7 @@ import re
 import tomllib
 from typing import Any
 
-from hush.errors import SchemaError
+from hush.core.errors import SchemaError
 
 MOST_PARTS = 8  # of a dotted key; a schema needs two
 MOST_NESTED = 16  # brackets; a schema needs four

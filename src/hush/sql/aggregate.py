@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from hush.arrays import Numbers
-from hush.errors import QueryError
+from hush.core.arrays import Numbers
+from hush.core.errors import QueryError
 from hush.schema import Boolean, Column, Date, Integer, Numeric
 from hush.schema.column_kinds import clamp_note, clamps
 from hush.sql.constants import constant_number, is_literal, literal_value

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from hush.errors import QueryError, shown
+from hush.core.errors import QueryError, shown
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric
 from hush.schema.column import OTHER, OTHER_LABEL, Value, canonical
 from hush.schema.column_kinds import FALSE_TEXTS, TRUE_TEXTS

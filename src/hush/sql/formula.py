@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hush.arrays import NamedTable, Numbers, axes_outside
-from hush.domain import Clique, Domain
-from hush.errors import QueryError, SizeError
+from hush.core.arrays import NamedTable, Numbers, axes_outside
+from hush.core.domain import Clique, Domain
+from hush.core.errors import QueryError, SizeError
 from hush.privacy.sum_query import ValueGrid
 
 LARGEST_TABLE = 2**28

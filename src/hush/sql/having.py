@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from sqlglot import exp
 
-from hush.arrays import Floats, Numbers
+from hush.core.arrays import Floats, Numbers
 from hush.sql.constants import constant_number, is_literal
 from hush.sql.scope import refusal
 

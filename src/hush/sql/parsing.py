@@ -13,8 +13,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
-from hush.domain import Clique
-from hush.errors import QueryError
+from hush.core.domain import Clique
+from hush.core.errors import QueryError
 from hush.schema import Column
 from hush.sql.having import having_values
 from hush.sql.quoting import NOT_SQL, QueryDialect, bracketed, tokens_of

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from hush.arrays import Numbers
-from hush.errors import QueryError, shown
+from hush.core.arrays import Numbers
+from hush.core.errors import QueryError, shown
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric
 from hush.schema.column import Value
 from hush.schema.column_kinds import clamp_note, clamps, mark_of

@@ -10,9 +10,9 @@ from functools import reduce
 import numpy as np
 from sqlglot import exp
 
-from hush.arrays import Floats
-from hush.domain import Clique
-from hush.errors import QueryError
+from hush.core.arrays import Floats
+from hush.core.domain import Clique
+from hush.core.errors import QueryError
 from hush.schema import Integer, Numeric
 from hush.schema.column_kinds import clamp_note, clamps
 from hush.sql.constants import constant_number, is_literal

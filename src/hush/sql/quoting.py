@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 
-from hush.errors import QueryError, printable
+from hush.core.errors import QueryError, printable
 
 _KINDS = sqlglot.TokenType
 _INDEXED = {_KINDS.VAR, _KINDS.IDENTIFIER, _KINDS.R_PAREN, _KINDS.R_BRACKET}  # what an index may stand behind

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from hush.domain import Clique, Domain
-from hush.errors import QueryError, SizeError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import QueryError, SizeError
 from hush.schema import Categorical, Column, Date, Granularity
 from hush.schema.column import OTHER_LABEL, Value
 from hush.schema.column_kinds import clamp_note, clamps

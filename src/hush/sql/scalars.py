@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from hush.errors import QueryError
+from hush.core.errors import QueryError
 from hush.schema.column_kinds import FALSE_TEXTS, TRUE_TEXTS
 from hush.sql.constants import day, is_literal, literal_value, number
 from hush.sql.parsing import ParsedQuery

@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlglot import ErrorLevel, exp
 
-from hush.domain import Clique, Domain
-from hush.errors import QueryError, close_match
+from hush.core.domain import Clique, Domain
+from hush.core.errors import QueryError, close_match
 from hush.schema import Categorical, Column, Schema
 from hush.sql.formula import Cells, KnownSum, check_size
 

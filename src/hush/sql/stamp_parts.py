@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from hush.errors import QueryError
+from hush.core.errors import QueryError
 from hush.schema import Granularity, Schema, Stamp, Timestamp
 from hush.schema.stamps import DATE, HOUR, MINUTE, MONTH, OF_TIME, WEEKDAY
 from hush.sql.parsing import ParsedQuery

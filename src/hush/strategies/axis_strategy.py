@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats, Integers
+from hush.core.errors import WorkloadError
 from hush.linops import CompoundSymmetric, Dense, Identity, LevelsAndTotal, LinearOperator, Scaled, Total
 from hush.linops.along import along
 

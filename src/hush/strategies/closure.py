@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.domain import Clique, Domain
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Clique, Domain
+from hush.core.errors import SizeError, WorkloadError
 
 LARGEST_CLOSURE = 20_000_000
 MOST_BY_NAME = 1_000_000

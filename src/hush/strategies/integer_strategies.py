@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.errors import BudgetError, WorkloadError
+from hush.core.arrays import Floats, Integers
+from hush.core.errors import BudgetError, WorkloadError
 from hush.linops import Identity, LevelsAndTotal, LinearOperator
 from hush.privacy.gate import LARGEST_ANSWER
 from hush.privacy.sensitivity import Neighbours

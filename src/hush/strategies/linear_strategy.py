@@ -21,11 +21,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats, Integers, axes_outside, summed
-from hush.domain import Clique, Domain
-from hush.errors import ConvergenceError, WorkloadError
+from hush.core.arrays import Floats, Integers, axes_outside, summed
+from hush.core.domain import Clique, Domain
+from hush.core.errors import ConvergenceError, WorkloadError
+from hush.core.memory import require_memory
 from hush.linops import Identity, LinearOperator
-from hush.memory import require_memory
 from hush.privacy.budget import Cost
 from hush.privacy.gate import Request
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise

@@ -37,9 +37,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import scipy
 
-from hush.arrays import Floats
-from hush.errors import WorkloadError, shown
-from hush.solution import SOLVED, Solution
+from hush.core.arrays import Floats
+from hush.core.errors import WorkloadError, shown
+from hush.core.solution import SOLVED, Solution
 from hush.workloads import Workload
 
 

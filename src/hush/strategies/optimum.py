@@ -41,11 +41,11 @@ from typing import Generic, TypeVar
 import numpy as np
 import scipy
 
-from hush.arrays import Floats
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import WorkloadError
+from hush.core.memory import require_memory
+from hush.core.solution import SOLVED, Solution
 from hush.linops import Dense, LinearOperator
-from hush.memory import require_memory
-from hush.solution import SOLVED, Solution
 
 Primal = TypeVar("Primal")
 

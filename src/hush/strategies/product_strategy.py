@@ -15,9 +15,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from hush.arrays import Floats, Integers, reordered
-from hush.domain import Clique, Domain
-from hush.errors import DataError, SizeError, WorkloadError
+from hush.core.arrays import Floats, Integers, reordered
+from hush.core.domain import Clique, Domain
+from hush.core.errors import DataError, SizeError, WorkloadError
 from hush.linops import Identity, Kronecker, LinearOperator, Total
 from hush.linops.along import along_all
 from hush.privacy.gate import LARGEST_ANSWER, Counts

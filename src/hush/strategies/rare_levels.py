@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hush.arrays import Integers, merged_along
-from hush.domain import Clique
-from hush.errors import WorkloadError
+from hush.core.arrays import Integers, merged_along
+from hush.core.domain import Clique
+from hush.core.errors import WorkloadError
 from hush.linops import Identity, Kronecker, LevelSums, LinearOperator
 from hush.privacy.gate import Counts
 from hush.privacy.sensitivity import ONE_CELL, RowNorms

@@ -36,11 +36,11 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import SizeError, WorkloadError
+from hush.core.solution import Solution
 from hush.linops import CompoundSymmetric, Identity, LinearOperator
 from hush.linops.along import along
-from hush.solution import Solution
 from hush.strategies.axis_strategy import AxisStrategy
 
 

@@ -27,9 +27,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats, reordered
-from hush.domain import Clique, Domain
-from hush.errors import BudgetError, SizeError, WorkloadError
+from hush.core.arrays import Floats, reordered
+from hush.core.domain import Clique, Domain
+from hush.core.errors import BudgetError, SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator
 from hush.linops.along import along
 from hush.privacy.gate import BATCH_CELLS, LARGEST_ANSWER, Request

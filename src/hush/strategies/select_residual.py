@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 import scipy
 
-from hush.arrays import Floats
-from hush.errors import BudgetError, WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import BudgetError, WorkloadError
+from hush.core.solution import Solution
 from hush.privacy.sensitivity import Neighbours
-from hush.solution import Solution
 from hush.strategies.closure import Closure
 from hush.strategies.noise_allocation import (
     Loss,
@@ -52,7 +52,7 @@ def select_residual(
 
     Nothing has the size of the domain; time and memory grow with the number of subsets of the workload's cliques.
 
-    >>> from hush.domain import Domain
+    >>> from hush.core.domain import Domain
     >>> workload = Workload.upto(Domain({f"a{i}": 10 for i in range(6)}), 3)
     >>> plan = select_residual(workload, rho=0.5).checked()
     >>> round(plan.rmse(workload), 6), len(plan.closure)

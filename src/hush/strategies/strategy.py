@@ -20,9 +20,9 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Domain
-from hush.errors import BudgetError
+from hush.core.arrays import Floats
+from hush.core.domain import Domain
+from hush.core.errors import BudgetError
 from hush.privacy.gate import Request
 from hush.privacy.noise import LEAST_STDDEV, SMALLEST_SCALE, DiscreteGaussian, Noise
 from hush.privacy.sensitivity import Neighbours, RowNorms

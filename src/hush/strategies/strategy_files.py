@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import numpy as np
 from msgspec import Meta
 
-from hush.codec import CliqueTable, FloatVector, IntMatrix, Size, Stored, Whole
-from hush.domain import Domain
-from hush.errors import ArchiveError, HushError
+from hush.core.domain import Domain
+from hush.core.errors import ArchiveError, HushError
+from hush.files.codec import CliqueTable, FloatVector, IntMatrix, Size, Stored, Whole
 from hush.linops import Dense, Identity, LevelsAndTotal
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours

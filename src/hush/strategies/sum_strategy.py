@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import BudgetError
+from hush.core.arrays import Floats
+from hush.core.errors import BudgetError
 from hush.privacy.gate import Request
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
 from hush.privacy.sensitivity import Neighbours, RowNorms, Sensitivity, sensitivity

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.domain import Domain
-from hush.errors import SizeError
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Domain
+from hush.core.errors import SizeError
 from hush.linops import CompoundSymmetric, Identity, LinearOperator, Total
 from hush.strategies.closure import AxisIndices, Closure
 from hush.strategies.residual_basis import ResidualBasis, design_basis
@@ -159,7 +159,7 @@ class TermGrams:
     `blocks[i][0]` is always the total of attribute i. `index[j, i]` says which of `blocks[i]` term j has. Weights
     multiply variance, so they are the squares of the weights of queries in the references.
 
-    >>> from hush.domain import Domain
+    >>> from hush.core.domain import Domain
     >>> grams = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 3, "c": 4}), 2))
     >>> grams.index.tolist(), grams.traces(1)
     ([[1, 1, 0], [1, 0, 1], [0, 1, 1]], array([3., 3.]))

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats, reordered
-from hush.errors import SizeError
+from hush.core.arrays import Floats, reordered
+from hush.core.errors import SizeError
+from hush.core.memory import require_memory
 from hush.linops import Identity, Total
 from hush.linops.marginal_gram import subset_differences
-from hush.memory import require_memory
 from hush.workloads import FormulaTerm, ThresholdTerm
 
 if TYPE_CHECKING:

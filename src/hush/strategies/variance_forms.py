@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Floats, Integers
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.closure import AxisIndices, Closure

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from hush.compiled import njit
+from hush.core.compiled import njit
 
 BLOCK = 8192  # rows between which prefixes are shared: they stay in the second-level cache
 LANES = 4  # scans counted side by side: an addition need not wait for the one before to the same cell of its scan

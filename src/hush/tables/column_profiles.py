@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hush.errors import DataError, SizeError
-from hush.memory import readable
+from hush.core.errors import DataError, SizeError
+from hush.core.memory import readable
 from hush.schema.number_spelling import PLAIN, NumberSpelling
 from hush.schema.stamps import ANY_DAY
 from hush.tables.dialects.dialect import Dialect, Family

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from hush.arrays import Integers, reordered
-from hush.domain import Clique, Domain
-from hush.errors import DataError, SizeError
+from hush.core.arrays import Integers, reordered
+from hush.core.domain import Clique, Domain
+from hush.core.errors import DataError, SizeError
 from hush.schema import Column, Schema
 from hush.tables.counting import Accumulator, Block, Codes, Layout, as_numpy
 from hush.tables.row_counts import BYTES_PER_COUNT

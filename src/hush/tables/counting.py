@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hush.arrays import Integers
+from hush.core.arrays import Integers
 from hush.tables import _kernels
 from hush.tables.scan_plan import ScanPlan
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from hush.errors import DataError, SchemaError
+from hush.core.errors import DataError, SchemaError
 from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric
 from hush.schema.rules import FROM_PRIVATE_DATA
@@ -32,7 +32,7 @@ from hush.tables.column_profiles import (
 )
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.draft_bins import round_bins
-from hush.tables.files.file_sources import file_source
+from hush.tables.formats.file_sources import file_source
 from hush.tables.read import DIALECTS
 from hush.tables.row_filter import RowFilter
 from hush.tables.sources import RowSource

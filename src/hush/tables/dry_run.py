@@ -14,9 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hush.domain import Domain
-from hush.errors import DataError, printable
-from hush.memory import memory_limit as bytes_of
+from hush.core.domain import Domain
+from hush.core.errors import DataError, printable
+from hush.core.memory import memory_limit as bytes_of
+from hush.render.text_table import TextColumn, TextTable, number_columns
 from hush.schema import Column, Date, Integer, Numeric, Outside, Schema, Timestamp, Unit
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import Encoding, Names
@@ -25,7 +26,6 @@ from hush.tables.refusal_causes import RefusalCauses
 from hush.tables.row_counts import COUNT, IS_REFUSED, LARGEST_TOTAL, count_cause, row_count, too_many_rows
 from hush.tables.rows_per_unit import declare_texts, encoded_rows, encoding_in, unit_id
 from hush.tables.sources import RowSource
-from hush.text_table import TextColumn, TextTable, number_columns
 
 BATCH_ROWS = 2**14
 MOST_EXAMPLES = 3

@@ -27,7 +27,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema.column import Column, Outside, Part
 from hush.schema.column_kinds import FALSE_TEXTS, TRUE_TEXTS, Boolean, Categorical, Date, Granularity, Integer, Numeric
 from hush.schema.stamps import HOUR, MINUTE, MONTH, OF_TIME, WEEKDAY, TimeOfDay

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hush.arrays import Integers
-from hush.domain import Clique
-from hush.errors import DataError, SizeError
+from hush.core.arrays import Integers
+from hush.core.domain import Clique
+from hush.core.errors import DataError, SizeError
 from hush.schema import Column, Schema
 from hush.tables.counted_tables import MemoryTable, SourceTable, line_bytes
 from hush.tables.counting import as_numpy, fold_cliques, split_results

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema.column import canonical
 from hush.schema.number_spelling import NumberSpelling
 from hush.tables.dialects.dialect import attempt

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hush.arrays import Floats
-from hush.domain import Domain
-from hush.errors import DataError, SizeError
-from hush.memory import memory_limit as bytes_of
+from hush.core.arrays import Floats
+from hush.core.domain import Domain
+from hush.core.errors import DataError, SizeError
+from hush.core.memory import memory_limit as bytes_of
 from hush.schema import ROW, Integer, Numeric, Schema, Unit
 from hush.tables import frames
 from hush.tables.counted_tables import MemoryTable, StreamTable, line_bytes
@@ -25,7 +25,7 @@ from hush.tables.dialects.postgres import POSTGRES
 from hush.tables.dialects.spark import SPARK
 from hush.tables.encoding import Names, encode_number
 from hush.tables.engine_tables import SQL_WAYS, EngineTable
-from hush.tables.files.file_sources import file_source
+from hush.tables.formats.file_sources import file_source
 from hush.tables.row_counts import COUNT, check_counts_column, row_count
 from hush.tables.row_filter import RowFilter
 from hush.tables.rows_per_unit import CappedRows, encoded_rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from hush.errors import DataError, shown
+from hush.core.errors import DataError, shown
 from hush.schema import Schema
 from hush.tables.dialects.dialect import NUMBERS, Family, type_name
 from hush.tables.sources import RowSource

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema.number_spelling import NumberSpelling
 from hush.tables.dialects.dialect import NUMBERS, Family, attempt
 from hush.tables.dialects.duckdb import DUCKDB

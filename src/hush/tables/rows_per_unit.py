@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema import Column, Schema
 from hush.tables.counting import as_numpy, exact_sum
 from hush.tables.dialects.dialect import Family, attempt, type_name

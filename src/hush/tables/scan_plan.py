@@ -26,7 +26,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from hush.arrays import Booleans, Integers
+from hush.core.arrays import Booleans, Integers
 from hush.tables import _kernels
 
 

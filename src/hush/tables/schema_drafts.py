@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema import Schema
 from hush.schema.schema_toml import read_toml
 from hush.tables import frames

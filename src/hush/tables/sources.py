@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from hush.errors import DataError, close_match
+from hush.core.errors import DataError, close_match
 from hush.tables.dialects.dialect import Dialect, Explain, Frame, attempt, attempted
 
 Result = TypeVar("Result")

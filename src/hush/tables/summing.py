@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.domain import Clique
-from hush.errors import DataError
+from hush.core.domain import Clique
+from hush.core.errors import DataError
 from hush.schema import Column, Integer, Numeric, Schema
 from hush.tables.counting import Counts, as_numpy
 from hush.tables.dialects.dialect import Dialect

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.arrays import Integers, merged_along, reordered
-from hush.domain import Clique, Domain
-from hush.errors import DataError, DomainError, SizeError
-from hush.memory import available_memory, readable
+from hush.core.arrays import Integers, merged_along, reordered
+from hush.core.domain import Clique, Domain
+from hush.core.errors import DataError, DomainError, SizeError
+from hush.core.memory import available_memory, readable
 from hush.schema import Schema, Unit
 from hush.tables.row_counts import BYTES_PER_COUNT, LARGEST_TOTAL, too_many_rows
 from hush.tables.sources import RowSource

@@ -13,9 +13,9 @@ import numpy as np
 from scipy.optimize import linprog, nnls
 from scipy.special import logsumexp
 
-from hush.arrays import Floats, summed
-from hush.domain import Clique, Domain
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Floats, summed
+from hush.core.domain import Clique, Domain
+from hush.core.errors import SizeError, WorkloadError
 from hush.inference.error_law import ErrorLaw
 from hush.inference.factors import Factors
 from hush.linops import LinearOperator

@@ -13,8 +13,8 @@ import mpmath
 import numpy as np
 from scipy import stats
 
-from hush.arrays import Integers
-from hush.errors import HushError
+from hush.core.arrays import Integers
+from hush.core.errors import HushError
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores, TopK
 from hush.privacy.sensitivity import Neighbours, sensitivity

@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from hush.domain import Domain
-from hush.errors import DataError, InterruptedRelease, QueryError
+from hush.core.domain import Domain
+from hush.core.errors import DataError, InterruptedRelease, QueryError
 from hush.loading import load
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan

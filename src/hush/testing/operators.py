@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.errors import HushError, WorkloadError
+from hush.core.arrays import Floats
+from hush.core.errors import HushError, WorkloadError
 from hush.linops import LinearOperator
 
 

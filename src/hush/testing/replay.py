@@ -29,8 +29,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from hush.arrays import Integers
-from hush.errors import ReplayError
+from hush.core.arrays import Integers
+from hush.core.errors import ReplayError
 from hush.privacy.discovery import KeyDiscovery
 from hush.privacy.events import Event
 from hush.privacy.gate import Request, Scorer, watch

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from hush.errors import SchemaError
+from hush.core.errors import SchemaError
 from hush.schema import (
     Boolean,
     Categorical,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.domain import Clique, Domain
-from hush.errors import DataError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import DataError
 from hush.privacy.gate import LARGEST_ANSWER
 from hush.privacy.sensitivity import Neighbours
 from hush.privacy.sum_query import SumQuery

@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from hush.domain import Domain
+from hush.core.domain import Domain
 from hush.linops import Dense, Identity, LevelsAndTotal, LinearOperator, Total
 from hush.workloads.term import ProductTerm
 from hush.workloads.workload import Workload

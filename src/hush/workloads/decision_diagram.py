@@ -24,9 +24,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Booleans, Floats, Integers
-from hush.domain import Clique, Domain
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Booleans, Floats, Integers
+from hush.core.domain import Clique, Domain
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import LinearOperator
 from hush.schema.proposition import ALWAYS, NEVER, Proposition
 

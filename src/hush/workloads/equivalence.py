@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
-from hush.domain import Clique
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Clique
+from hush.core.errors import SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator, Total
 from hush.workloads.workload import Workload
 

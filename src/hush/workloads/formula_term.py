@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Booleans, Floats
-from hush.domain import Clique, Domain, domain_of
-from hush.errors import SizeError, WorkloadError
+from hush.core.arrays import Booleans, Floats
+from hush.core.domain import Clique, Domain, domain_of
+from hush.core.errors import SizeError, WorkloadError
 from hush.schema.proposition import Proposition, Reader, short_text
 from hush.workloads.decision_diagram import DecisionDiagram, FormulaRow
 from hush.workloads.term import Term

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sqlglot import exp
 
-from hush.errors import QueryError, WorkloadError
+from hush.core.errors import QueryError, WorkloadError
 from hush.schema import Schema
 from hush.schema.proposition import ALWAYS, NEVER, Proposition, joined, levels_in
 from hush.sql.formula import Cells
@@ -24,7 +24,7 @@ from hush.sql.scope import Scope, quote
 from hush.sql.stamp_parts import with_stamp_parts
 
 if TYPE_CHECKING:
-    from hush.domain import Domain
+    from hush.core.domain import Domain
 
 Pair = tuple[Proposition, Proposition]  # where it is true, where it is false
 MOST_COUPLED = 1 << 12  # combinations of levels that one comparison may couple

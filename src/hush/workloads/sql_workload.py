@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from hush.arrays import Booleans, Integers
-from hush.domain import Clique, Domain
-from hush.errors import QueryError, SizeError, WorkloadError
+from hush.core.arrays import Booleans, Integers
+from hush.core.domain import Clique, Domain
+from hush.core.errors import QueryError, SizeError, WorkloadError
 from hush.linops import Dense, Identity, LinearOperator
 from hush.schema import Schema
 from hush.sql.aggregate import formula_of

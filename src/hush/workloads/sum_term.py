@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hush.domain import Clique, Domain
-from hush.errors import HushError, WorkloadError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import HushError, WorkloadError
 from hush.privacy.sum_query import MOST_STEPS, SumQuery, ValueGrid
 
 if TYPE_CHECKING:

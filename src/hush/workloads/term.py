@@ -13,9 +13,9 @@ from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
+from hush.core.errors import WorkloadError
 from hush.linops import (
     AllRange,
     Dense,

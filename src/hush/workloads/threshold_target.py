@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats, Integers, Numbers
-from hush.domain import Clique
-from hush.errors import WorkloadError
+from hush.core.arrays import Floats, Integers, Numbers
+from hush.core.domain import Clique
+from hush.core.errors import WorkloadError
 from hush.linops import LinearOperator
 from hush.privacy.gate import Counts
 from hush.privacy.sensitivity import RowNorms

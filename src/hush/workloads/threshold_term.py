@@ -24,11 +24,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats
-from hush.domain import Clique, Domain
-from hush.errors import SizeError, WorkloadError, shown
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
+from hush.core.errors import SizeError, WorkloadError, shown
+from hush.core.memory import require_memory
 from hush.linops import CompoundSymmetric, Identity
-from hush.memory import require_memory
 from hush.workloads.term import ProductTerm, Term
 
 MOST_ANSWERS = 2**63 - 1

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hush.domain import Clique, Domain, domain_of, listed_cliques
-from hush.errors import SizeError, WorkloadError, shown
+from hush.core.domain import Clique, Domain, domain_of, listed_cliques
+from hush.core.errors import SizeError, WorkloadError, shown
 from hush.linops import Identity, LinearOperator, Total
 from hush.workloads.sum_term import SumTerm, merged_sums, sum_terms
 from hush.workloads.term import ProductTerm, Term, merged, not_answered

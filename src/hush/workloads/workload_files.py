@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta, defstruct
 
-from hush.codec import CliqueTable, Finite, FloatMatrix, FloatVector, IntMatrix, IntVector, Size, Stored, Whole
-from hush.domain import Clique, Domain
-from hush.errors import ArchiveError, HushError
+from hush.core.domain import Clique, Domain
+from hush.core.errors import ArchiveError, HushError
+from hush.files.codec import CliqueTable, Finite, FloatMatrix, FloatVector, IntMatrix, IntVector, Size, Stored, Whole
 from hush.linops import (
     AllRange,
     Dense,

@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hush import queries
-from hush.domain import Domain, domain_of
-from hush.errors import SizeError, WorkloadError, shown
+from hush.core.domain import Domain, domain_of
+from hush.core.errors import SizeError, WorkloadError, shown
 from hush.linops import Identity, LinearOperator
 from hush.workloads.sum_term import SumTerm, merged_sums
 from hush.workloads.term import ProductTerm, Term, merged

@@ -1,6 +1,6 @@
 """What a device refuses; the messages name the value of a question, never the person's own."""
 
-from hush.errors import HushError  # loads the standard library alone
+from hush.core.errors import HushError  # loads the standard library alone
 
 
 class QuestionError(HushError):

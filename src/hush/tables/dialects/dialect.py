@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from hush.errors import DataError, HushError, SizeError, shown
+from hush.core.errors import DataError, HushError, SizeError, shown
 from hush.schema.column import LARGEST_INTEGER
 from hush.schema.number_spelling import NumberSpelling
 from hush.tables.scan_plan import EMBEDDED, EngineCosts

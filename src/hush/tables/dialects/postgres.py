@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 from hush.schema.stamps import ANY_DAY
 from hush.tables.dialects.dialect import (
     HASH_DIGITS,

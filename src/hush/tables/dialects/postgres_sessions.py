@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 
-from hush.errors import DataError, HushError
+from hush.core.errors import DataError, HushError
 
 Result = TypeVar("Result")
 SCHEMES = ("postgresql://", "postgres://")

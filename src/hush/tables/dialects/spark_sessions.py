@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from hush.errors import DataError
+from hush.core.errors import DataError
 
 Result = TypeVar("Result")
 SETTINGS = {

@@ -1,0 +1,1 @@
+"""What every other room shares: domains, arrays, units, constraints, errors, validation, memory limits."""

@@ -1,0 +1,1 @@
+"""How files are read and written: the codec, archives, atomic writes, CSV cells."""

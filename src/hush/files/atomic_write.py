@@ -1,0 +1,97 @@
+"""Atomic write: every file that hush writes appears whole under its name, or not at all, and then stays.
+
+The steps: write a new hidden file in the same folder, flush it to disk, rename it, flush the folder. A crash or a power
+cut at any of them leaves the old file or the new one, whole; at worst a hidden file stays behind. Once the call
+returns, the new file is on disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from hush.core.errors import HushError
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_NO_FOLDER_SYNC = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP}  # how systems say that folders have none
+
+
+def name_beside(target: Path) -> Path:
+    """A new hidden name in the folder of `target`."""
+    return target.absolute().parent / f".{target.name}.{secrets.token_hex(8)}"
+
+
+def check_new(target: str | Path, *, overwrite: bool) -> None:
+    """Refuse a name that is taken, unless the caller wants the file replaced."""
+    if not overwrite and os.path.lexists(target):
+        raise HushError(f"{target} exists already; choose another name, or replace it with overwrite=True")
+
+
+def write_whole(target: str | Path, content: bytes, error: type[HushError] = HushError) -> None:
+    """Write a file at once; `error` is raised where that fails, and the old file is still there."""
+    with atomic_write(Path(target), error) as file:
+        file.write(content)
+
+
+@contextmanager
+def atomic_write(target: Path, error: type[HushError] = HushError) -> Iterator[BinaryIO]:
+    """A file to write to, renamed to `target` at the end; after a failure the old file is still there.
+
+    A new file has the mode that the umask leaves, as any file does; one that replaces another keeps its mode. Where
+    `target` is a symbolic link, the file that it leads to is replaced.
+    """
+    try:
+        place = Path(os.path.realpath(target))
+        mode = _mode(place)
+        temporary = name_beside(place)
+        handle = os.open(temporary, _FLAGS, 0o666)
+    except (OSError, ValueError) as failure:  # ValueError: a null byte in the path
+        raise error(f"cannot write {target}: {_reason(failure)}; choose another place") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            if mode is not None:
+                os.chmod(temporary, mode)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, place)
+        sync_folder(place.parent)
+    except OSError as failure:
+        raise error(f"cannot write {target}: {_reason(failure)}; free some space or choose another place") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a power cut, where the system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as failure:
+        if failure.errno not in _NO_FOLDER_SYNC:
+            raise
+
+
+def _mode(place: Path) -> int | None:
+    """The mode of the file that is replaced, None if there is none; only regular files are."""
+    try:
+        mode = os.stat(place).st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is no regular file and is not replaced")
+    return stat.S_IMODE(mode)
+
+
+def _reason(failure: OSError | ValueError) -> str:
+    return getattr(failure, "strerror", None) or str(failure) or "the disk refused it"

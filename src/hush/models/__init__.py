@@ -1,0 +1,1 @@
+"""Measurements become a distribution: graphical models, relaxed rows, locally consistent tables."""

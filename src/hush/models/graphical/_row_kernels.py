@@ -1,0 +1,124 @@
+"""The inner loops of row generation, compiled: rows by separator cell, then the cells of each group's rows.
+
+One uniform per row is drawn beforehand and read by every loop, so that the loops are plain functions of arrays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hush.core.compiled import njit
+
+DONE = -1
+
+
+@njit(cache=True, nogil=True)
+def group_rows(
+    keys: Any,  # (rows,) int32 or int64: the separator cell of each row
+    starts: Any,  # (cells + 1,) int64, zero: out, where the rows of each cell begin in `order`
+    order: Any,  # (rows,) int32 or int64: out, row numbers by cell, ascending within a cell
+) -> None:
+    """Counting sort: the rows of separator cell s are order[starts[s] : starts[s + 1]]. O(rows + cells)."""
+    cells = len(starts) - 1
+    for row in range(len(keys)):
+        starts[keys[row]] += 1
+    here = 0
+    for s in range(cells + 1):
+        count = starts[s]
+        starts[s] = here
+        here += count
+    for row in range(len(keys)):
+        s = keys[row]
+        order[starts[s]] = row
+        starts[s] += 1
+    for s in range(cells, 0, -1):
+        starts[s] = starts[s - 1]
+    starts[0] = 0
+
+
+@njit(cache=True, nogil=True)
+def round_cells(
+    table: Any,  # (separator cells, rest cells) float64, >= 0
+    starts: Any,  # (separator cells + 1,) int64
+    order: Any,  # (rows,) int32 or int64
+    uniforms: Any,  # (rows,) float64 in [0, 1), by place in `order`
+    group: Any,  # (rows,) like `picked`: work space
+    picked: Any,  # (rows,) int32 or int64: out, the rest cell of each row
+) -> int:
+    """Randomised rounding of every group; the formula is that of `draw_rows`. O(rows + cells of groups with rows).
+
+    The running sum is added up twice in the same order, so that it ends at exactly its total, and a quotient of it
+    never decreases: every group is filled exactly, and a cell of probability zero gets no row.
+
+    Returns DONE, or the first separator cell that has rows and no total within (0, inf).
+    """
+    cells, width = table.shape
+    for s in range(cells):
+        first, g = starts[s], starts[s + 1] - starts[s]
+        if g == 0:
+            continue
+        total = 0.0
+        for c in range(width):
+            total += table[s, c]
+        if not 0.0 < total < np.inf:
+            return s
+        start = uniforms[first]
+        reached = 0.0
+        filled = 0
+        for c in range(width):
+            reached += table[s, c]
+            upto = min(np.int64(g * (reached / total) + start), g)
+            while filled < upto:
+                group[first + filled] = c
+                filled += 1
+        for i in range(g - 1, 0, -1):
+            j = np.int64(uniforms[first + i] * (i + 1))
+            held = group[first + i]
+            group[first + i] = group[first + j]
+            group[first + j] = held
+        for i in range(first, first + g):
+            picked[order[i]] = group[i]
+    return DONE
+
+
+@njit(cache=True, nogil=True)
+def sample_cells(
+    table: Any,  # (separator cells, rest cells) float64, >= 0
+    starts: Any,  # (separator cells + 1,) int64
+    order: Any,  # (rows,) int32 or int64
+    uniforms: Any,  # (rows,) float64 in [0, 1), by place in `order`
+    reached: Any,  # (rest cells,) float64: work space
+    guide: Any,  # (rest cells or rows, the fewer) like `picked`: work space
+    picked: Any,  # (rows,) int32 or int64: out, the rest cell of each row
+) -> int:
+    """Independent rows: the first cell whose cumulative probability exceeds the row's uniform.
+
+    The search starts at a guide, the same cell for the lower end b/m of the uniform's bucket, with m no more than the
+    rows of the group: O(rows + cells of groups with rows) expected. Returns what `round_cells` does.
+    """
+    cells, width = table.shape
+    for s in range(cells):
+        first, last = starts[s], starts[s + 1]
+        if first == last:
+            continue
+        total = 0.0
+        for c in range(width):
+            total += table[s, c]
+            reached[c] = total
+        if not 0.0 < total < np.inf:
+            return s
+        m = min(last - first, width)
+        b = 0
+        for c in range(width):
+            reached[c] /= total
+            while b < m and reached[c] * m > b:
+                guide[b] = c
+                b += 1
+        for i in range(first, last):
+            c = guide[np.int64(uniforms[i] * m)]
+            while reached[c] <= uniforms[i]:
+                c += 1
+            picked[order[i]] = c
+    return DONE

@@ -1,0 +1,129 @@
+"""Fit: noisy marginals in, one graphical model out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, TypeAlias
+
+from hush.core.arrays import Floats
+from hush.core.constraints import Constraint, check_axes, checked
+from hush.core.domain import Domain
+from hush.core.errors import DomainError, WorkloadError, shown
+from hush.core.memory import available_memory
+from hush.core.solution import TOLERANCE, Solution
+from hush.models.graphical.belief_propagation import Belief, in_tree_order, with_domain
+from hush.models.graphical.elimination_order import RESTARTS
+from hush.models.graphical.fit_problem import Callback, FitPoint, FitProblem, allowance
+from hush.models.graphical.graphical_model import GraphicalModel, condition_possible, fixed_tables
+from hush.models.graphical.junction_tree import JunctionTree
+from hush.models.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
+from hush.models.graphical.marginal_loss import ReorderedLoss
+from hush.models.graphical.mirror_descent import dual_averaging, mirror_descent, subgradient_descent
+from hush.models.graphical.model_size import check_fits
+from hush.models.graphical.natural_descent import independent_start, natural_descent, warm_start
+from hush.models.graphical.total import checked_total, estimate_total
+from hush.privacy.measurement import Measurement, listed_measurements
+
+Estimator: TypeAlias = Literal["natural", "mirror", "dual averaging"]
+Solver: TypeAlias = Callable[..., Solution[FitPoint]]
+
+ESTIMATORS: dict[str, Solver] = {"natural": natural_descent, "mirror": mirror_descent, "dual averaging": dual_averaging}
+LOOSENESS = 0.2  # of the width of the rounding-off: how near each fit but the last goes, in standard deviations
+MEMORY_SHARE = 0.2  # of what is free, for the tables of a model where no limit is given
+
+
+def fit_model(
+    domain: Domain,
+    measurements: Iterable[Measurement],
+    *,
+    total: float | None = None,
+    loss: Loss = "auto",
+    constraints: Sequence[Constraint] = (),
+    start: GraphicalModel | None = None,
+    max_size_mb: float | None = None,
+    estimator: Estimator = "natural",
+    tolerance: float = TOLERANCE,
+    iterations: int | None = None,
+    restarts: int = RESTARTS,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> Solution[GraphicalModel]:
+    """The model with the least loss L(mu) among all that the measured cliques span, and the largest entropy.
+
+    Everything is checked, and the size of the model predicted, before the first iteration. The fit starts from
+    the potentials and the tree of `start`, a model fitted before. `seed` is public: it serves the search for a tree.
+
+    Privacy: post-processing.
+    Reference: [HDMM, sec. 4.2 and 4.3].
+    """
+    if not isinstance(estimator, str) or estimator not in ESTIMATORS:
+        raise WorkloadError(f"estimator={shown(estimator)}: expected one of {', '.join(map(repr, ESTIMATORS))}")
+    allowance(tolerance, 1, 1.0)
+    if iterations is not None and (isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1):
+        raise WorkloadError(f"iterations={shown(iterations)}: expected a whole number of at least 1, or None")
+    given = listed_measurements(measurements)
+    if start is not None and start.domain != domain:
+        raise DomainError("start is a model of another domain; leave it out, or give one of the same attributes")
+    placed = [measurement.on(domain) for measurement in given]
+    forbidden = checked(domain, constraints)
+    known = checked_total(total) if total is not None else estimate_total(domain, placed)[0]
+    cliques = [*(measurement.clique for measurement in placed), *(constraint.clique for constraint in forbidden)]
+    if isinstance(loss, MarginalLoss):
+        cliques += loss.factors.cliques
+    limit = 1e-6 * MEMORY_SHARE * available_memory() if max_size_mb is None else max_size_mb
+    before = None if start is None else with_domain(start.tree, domain)
+    tree = JunctionTree.build(domain, cliques, restarts=restarts, seed=seed, start=before)
+    check_fits(domain, cliques, limit, tree=tree)
+    for node in tree.nodes:
+        check_axes(node.axes)
+    ordered = in_tree_order(tree)
+    fitted = _loss(domain, ordered.domain, given, loss)
+    belief = Belief(ordered, fitted.factors, fixed_tables(ordered.domain, forbidden))
+    problem = FitProblem(belief, fitted, known, callback)
+    if start is None:
+        first = independent_start(fitted.factors, [measurement.on(ordered.domain) for measurement in given], known)
+    else:
+        first = warm_start(fitted.factors, start.tables)
+    condition_possible(belief, first)
+    options: dict[str, Any] = {} if iterations is None else {"iterations": iterations}
+    solution = _solve(problem, first, estimator, tolerance, options)
+    potentials = solution.value.potentials.copy()
+    model = GraphicalModel(domain, ordered, fitted.factors, potentials, known, forbidden, belief)
+    return Solution(value=model, status=solution.status, stats=solution.stats)
+
+
+def _solve(
+    problem: FitProblem, first: Floats, estimator: str, tolerance: float, options: dict[str, Any]
+) -> Solution[FitPoint]:
+    """Run the estimator; a loss that is not smooth is rounded off less and less.
+
+    A loss that cannot be rounded off is left to mirror descent, as far as its line search goes, then to subgradients.
+    """
+    if problem.loss.smooth:
+        return ESTIMATORS[estimator](problem, first, tolerance=tolerance, **options)
+    if rounded_off(problem.loss, 1.0) is None:
+        near = mirror_descent(problem, first, tolerance=tolerance, **options)
+        return subgradient_descent(problem, near.value.potentials, tolerance=tolerance, **options)
+    sharp, potentials, solution, iterations = problem.loss, first, None, 0.0
+    for width in WIDTHS:
+        smooth = rounded_off(sharp, width)
+        assert smooth is not None  # noqa: S101  (the same kinds of losses as a moment ago)
+        problem.loss = smooth
+        near_enough = max(tolerance, LOOSENESS * width)
+        solution = ESTIMATORS[estimator](problem, potentials, tolerance=near_enough, **options)
+        potentials = solution.value.potentials
+        iterations += solution.stats["iterations"]
+    problem.loss = sharp
+    if solution is None:
+        raise WorkloadError("no widths to round the loss off by")
+    last = problem.evaluate(solution.value)
+    bound = solution.stats["lower_bound"]  # of the rounded loss, which is nowhere above the sharp one
+    stats = {**solution.stats, "iterations": iterations, "value": last.value, "gap": last.value - bound}
+    return Solution(value=last, status=solution.status, stats=stats)
+
+
+def _loss(domain: Domain, ordered: Domain, given: Sequence[Measurement], loss: Loss) -> MarginalLoss:
+    """The loss over tables in tree order; a loss object from the caller has the order of the domain."""
+    if isinstance(loss, MarginalLoss):
+        return ReorderedLoss(loss_of(domain, given, loss), ordered)
+    return loss_of(ordered, given, loss)

@@ -1,0 +1,196 @@
+"""Model size: predict it before anything is measured, for every candidate of a round, and hold it to a limit.
+
+Reference: JT-SIZE of [HDMM, sec. 4.4, Remark 1] and [AIM], in decimal megabytes of 8-byte cells over all nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from hush.core.domain import Clique, Domain, domain_of, listed_cliques
+from hush.core.errors import SizeError, shown
+from hush.core.memory import readable
+from hush.models.graphical.elimination_order import RESTARTS, bits, cells_of, eliminate, graph
+from hush.models.graphical.junction_tree import BYTES_PER_CELL, JunctionTree, megabytes, sets_of
+
+if TYPE_CHECKING:
+    from hush.schema import Schema
+    from hush.workloads import Workload
+
+MOST_NAMED = 4  # cliques that a refusal names
+WORK = 20_000  # edges that the search for them looks at, per clique named
+FEWEST_TRIED = 4
+UNITS = {"B": 1, "KB": 1e3, "GB": 1e9, "TB": 1e12}
+
+
+def model_size_mb(
+    domain: Domain | Schema, cliques: Iterable[Iterable[str]] | Workload, *, restarts: int = RESTARTS, seed: int = 0
+) -> float:
+    """Megabytes of the junction tree of `cliques`, or of those of a workload; infinite where no float is large enough.
+
+    The constraints of a schema are part of its models, and count.
+
+    >>> model_size_mb(Domain({"age": 85, "sex": 2, "race": 5}), [("age", "sex"), ("race", "sex")])
+    0.00144
+    """
+    attributes = domain_of(domain)
+    named = [
+        *listed_cliques(getattr(cliques, "cliques", cliques)),
+        *(c.clique for c in getattr(domain, "constraints", ())),
+    ]
+    adjacent = graph(len(attributes), sets_of(attributes, named))
+    return megabytes(eliminate(adjacent, attributes.shape, restarts=restarts, seed=seed).cells)
+
+
+def sizes_with(
+    domain: Domain,
+    cliques: Iterable[Iterable[str]],
+    candidates: Iterable[Iterable[str]],
+    *,
+    tree: JunctionTree | None = None,
+    restarts: int = 0,
+    seed: int = 0,
+    enough: float = 0.0,
+) -> list[int]:
+    """Cells of the model of `cliques` with each candidate added, one at a time; `tree` is that of `cliques`, if known.
+
+    A candidate inside a node of the tree adds nothing. For the others the order of the tree is tried, and unless its
+    cells are at most `enough`, one order per criterion and `restarts` more, so that
+    `JunctionTree.build(domain, cliques + [candidate], start=tree)` with the same seed and no fewer restarts is never
+    larger than these cells.
+
+    >>> domain = Domain({"a": 2, "b": 3, "c": 5})
+    >>> sizes_with(domain, [("a", "b"), ("b", "c")], [("b",), ("c", "a")])
+    [21, 30]
+    """
+    given = sets_of(domain, cliques)
+    if tree is None:
+        tree = JunctionTree.build(domain, (names_of(domain, members) for members in given), seed=seed)
+    sizes = domain.shape
+    base = graph(len(domain), given)
+    order = tree.order
+    known: dict[int, int] = {}
+    cells = []
+    for candidate in candidates:
+        (members,) = sets_of(domain, [candidate])
+        if members not in known:
+            known[members] = tree.cells
+            if tree.find(members) < 0:
+                adjacent = base.copy()
+                for i in bits(members):
+                    adjacent[i] |= members & ~(1 << i)
+                if enough:
+                    known[members] = eliminate(adjacent, sizes, criteria=(), restarts=0, start=order).cells
+                if not enough or known[members] > enough:
+                    known[members] = eliminate(adjacent, sizes, restarts=restarts, seed=seed, start=order).cells
+        cells.append(known[members])
+    return cells
+
+
+FIT_OVERHEAD = 1 << 25
+BYTES_PER_MODEL_CELL = 40  # of a fit: two passes over the tree, their messages, tables that are asked for
+BYTES_PER_MEASURED_CELL = 260  # of a fit: noisy numbers, points, directions and the last steps of the descent
+
+
+def fit_bytes(model_cells: float, measured_cells: float) -> int:
+    """The memory of a fit at its peak, at most: of a model with so many cells in its tree, to so many noisy numbers.
+
+    >>> fit_bytes(2_000_000, 3_000_002) // 10**6
+    893
+    """
+    return int(FIT_OVERHEAD + BYTES_PER_MODEL_CELL * model_cells + BYTES_PER_MEASURED_CELL * measured_cells)
+
+
+def check_fits(
+    domain: Domain,
+    cliques: Iterable[Iterable[str]],
+    max_size_mb: float,
+    *,
+    tree: JunctionTree | None = None,
+    restarts: int = RESTARTS,
+    seed: int = 0,
+) -> JunctionTree:
+    """The tree of `cliques` (`tree`, if it is known) when it is within the limit, else an error that names cliques."""
+    if isinstance(max_size_mb, bool) or not isinstance(max_size_mb, int | float) or not max_size_mb > 0:
+        raise SizeError(f"max_size_mb = {shown(max_size_mb)}: expected megabytes, a number above 0")
+    given = sets_of(domain, cliques)
+    if tree is None:
+        names = (names_of(domain, members) for members in given)
+        tree = JunctionTree.build(domain, names, restarts=restarts, seed=seed)
+    if tree.size_mb > max_size_mb:
+        raise SizeError(_refusal(domain, given, max_size_mb, tree))
+    return tree
+
+
+def names_of(domain: Domain, members: int) -> Clique:
+    """A set of positions as a clique, in domain order."""
+    names = domain.attributes
+    return tuple(names[i] for i in bits(members))
+
+
+def _refusal(domain: Domain, given: Sequence[int], limit: float, tree: JunctionTree) -> str:
+    node = max((node.clique for node in tree.nodes), key=domain.size)
+    dropped, cells = _offenders(domain, given, limit, tree)
+    text = (
+        f"the model of {len(given)} cliques takes {_shown_size(tree.cells)}, more than max_size_mb = {limit:g}"
+        f"{_alike(limit, tree.cells)}; its "
+        f"largest table is over {_listed(node)} and takes {_shown_size(domain.size(node))}"
+    )
+    if len(node) < 2:
+        return f"{text}; coarsen that column, or raise max_size_mb"
+    ways = 'raise max_size_mb, coarsen large columns, or use method="approximate"'
+    if not dropped:
+        return f"{text}; it is due to many cliques at once: use fewer of them, {ways}"
+    named = ", ".join(repr(names_of(domain, members)) for members in dropped)
+    them = ("it" if len(dropped) == 1 else "these") + (" and others" if megabytes(cells) > limit else "")
+    return f"{text}; without {named} the model takes {_shown_size(cells)}: drop {them}, {ways}"
+
+
+def _offenders(domain: Domain, given: Sequence[int], limit: float, tree: JunctionTree) -> tuple[list[int], int]:
+    """Up to `MOST_NAMED` cliques, each the one whose removal leaves the fewest cells, until the model fits; that size.
+
+    None if they would leave no smaller model. Only cliques that share two attributes with the largest table of the
+    moment, and are inside no other clique, are tried, those with the most cells in it first; the larger the graph, the
+    fewer.
+    """
+    sizes, kept, dropped = domain.shape, list(given), list[int]()
+    order = tree.order
+
+    def model(cliques: Sequence[int]) -> tuple[int, int]:
+        adjacent = graph(len(domain), cliques)
+        elimination = eliminate(adjacent, sizes, criteria=("weighted fill",), restarts=0, start=order)
+        return elimination.cells, max(elimination.cliques, key=lambda clique: cells_of(clique, sizes), default=0)
+
+    cells, largest = model(kept)
+    while megabytes(cells) > limit and len(dropped) < MOST_NAMED:
+        edges = sum(near.bit_count() for near in graph(len(domain), kept)) // 2
+        inside = [clique for clique in kept if (clique & largest).bit_count() > 1]
+        inside = [clique for clique in inside if not any(clique != other and not clique & ~other for other in kept)]
+        inside.sort(key=lambda clique: cells_of(clique & largest, sizes), reverse=True)
+        tried = []
+        for clique in inside[: max(FEWEST_TRIED, WORK // max(edges, 1))]:
+            left = [other for other in kept if other != clique]
+            tried.append((*model(left), clique, left))
+        if not tried:
+            break
+        cells, largest, clique, kept = min(tried, key=lambda option: option[0])
+        dropped.append(clique)
+    return (dropped, cells) if cells < tree.cells else ([], tree.cells)
+
+
+def _shown_size(cells: int) -> str:
+    if cells < 10**15:
+        return readable(BYTES_PER_CELL * cells)
+    return f"8 bytes for each of about 10^{math.log10(cells):.0f} cells"
+
+
+def _alike(limit: float, cells: int) -> str:
+    """The limit in the unit in which this many cells are shown, unless that is megabytes."""
+    unit = _shown_size(cells).rsplit(" ", 1)[-1]
+    return f" ({1e6 * limit / UNITS[unit]:.3g} {unit})" if unit in UNITS else ""
+
+
+def _listed(names: Clique) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -1,0 +1,279 @@
+"""Synthetic rows from the conditional tables of a junction tree, by randomised rounding or by sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from hush.core.arrays import Floats
+from hush.core.errors import DataError, WorkloadError, shown
+from hush.core.memory import require_memory
+from hush.models.graphical._row_kernels import DONE, group_rows, round_cells, sample_cells
+from hush.models.graphical.junction_tree import JunctionTree
+from hush.models.graphical.values_in_bins import shares_in_bins
+from hush.schema.column_kinds import Date, Granularity, Integer, Numeric
+from hush.schema.schema import Schema
+from hush.schema.stamps import joined
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Codes: TypeAlias = dict[str, np.ndarray[Any, np.dtype[np.unsignedinteger]]]
+Method: TypeAlias = Literal["rounding", "sampling"]
+
+METHODS = ("rounding", "sampling")
+MOST_INT32 = 2**31 - 1
+DIGITS = 4  # of a bin's width that a number inside it is given with
+MOST_DECIMALS = 300  # further ones are beyond the range of 10^decimals
+
+
+def draw_rows(
+    tree: JunctionTree,
+    conditionals: Sequence[Floats],
+    rows: int,
+    generator: np.random.Generator,
+    *,
+    method: Method = "rounding",
+) -> Codes:
+    """Codes of `rows` rows for every attribute, in domain order, each in the smallest unsigned type that fits.
+
+    `conditionals[k]` has the shape (cells of node k's separator, cells of node k's rest), row-major over
+    `node.axes`; row s is p(rest | separator = s) up to a scale of its own. Nodes are visited parents first, so that
+    every row's separator cell is known, and the rows that share one are a group.
+
+    "rounding": a group of g rows has e_c = g p_c expected rows in cell c and E_c = e_0 + ... + e_c in all cells up to
+    it. With one start v, uniform in [0, 1), cell c is given
+
+        n_c = floor(E_c + v) - floor(E_{c-1} + v)
+
+    rows, which is systematic sampling over the fractional parts: whole parts of e_c move both terms alike. As
+    E floor(x + v) = x for every x, n_c is e_c in expectation, exactly; as n_c counts the integers in an interval of
+    length e_c, it is floor(e_c) or ceil(e_c). The same holds for every run of consecutive cells, such as all cells
+    with one value of the rest's first attribute, and for all of them: the sum is g. The cells then go to the rows of
+    the group in random order, so that rest and earlier columns are independent given the separator.
+
+    "sampling": every row draws its cell on its own; rows are independent draws from the model, and n_c has the
+    variance g p_c (1 - p_c) instead of at most 1/4.
+
+    Either way the rows come in random order: all orders of the same rows are equally likely, so that any part of
+    them, chosen by position, is a sample too.
+
+    Privacy: post-processing of a public model; the generator may be seeded.
+    Complexity: O(rows + cells) per node; 24 bytes per row beside the codes.
+    Reference: [HDMM, sec. 4.4.3] for the idea; groups, systematic sampling and shuffling are ours.
+
+    >>> from hush.core.domain import Domain
+    >>> tree = JunctionTree.build(Domain({"sex": 2, "smokes": 2}), [("sex", "smokes")])
+    >>> conditionals = [np.array([[0.25, 0.25, 0.5, 0.0]])]
+    >>> rows = draw_rows(tree, conditionals, 8, np.random.Generator(np.random.PCG64(1)))
+    >>> sorted(zip(rows["sex"].tolist(), rows["smokes"].tolist()))
+    [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0), (1, 0), (1, 0)]
+    """
+    _check(tree, conditionals, generator, method)
+    return _draw(tree, conditionals, _whole("rows", rows, least=0), generator, method)
+
+
+def row_chunks(
+    tree: JunctionTree,
+    conditionals: Sequence[Floats],
+    rows: int,
+    generator: np.random.Generator,
+    *,
+    method: Method = "rounding",
+    chunk_rows: int = 1_000_000,
+) -> Iterator[Codes]:
+    """What `draw_rows` gives, `chunk_rows` rows at a time, at least one chunk; for more rows than memory holds.
+
+    Every chunk is rounded on its own, so that a count is off by less than one per chunk rather than in all. Input is
+    checked at once, not with the first chunk.
+    """
+    _check(tree, conditionals, generator, method)
+    rows, size = _whole("rows", rows, least=0), _whole("chunk_rows", chunk_rows, least=1)
+    firsts = range(0, max(rows, 1), size)
+    return (_draw(tree, conditionals, min(size, rows - first), generator, method) for first in firsts)
+
+
+def decoded(
+    schema: Schema,
+    codes: Mapping[str, Any],
+    generator: np.random.Generator,
+    means: Mapping[str, Floats] | None = None,
+) -> pa.Table:
+    """Codes as a table of real values, as `Schema.decode` gives them, but with a random number or day in each level.
+
+    A number of a `Numeric` column is drawn uniformly from its bin and rounded to about four digits of the bin's width,
+    or from the multiples of the column's step in its bin, where there are some. An integer is drawn uniformly from its
+    bin, and a day of a `Date` column uniformly from its period; where inside they lie is made up, and says nothing that
+    the code does not. `means` has, for some columns, the mean value of every level; numbers are then placed so that
+    their bins have these means. Everything else is the value of its level: points, labels, whole numbers; missing
+    becomes null. Parts of times become whole times, drawn by `hush.schema.stamps.joined`. Encoding the table gives the
+    codes again, unless the parts of a time contradict each other.
+
+    >>> schema = Schema([Numeric(name="height", edges=(100.0, 150.0, 200.0), missing=True)])
+    >>> table = decoded(schema, {"height": np.array([0, 1, 2])}, np.random.Generator(np.random.PCG64(1)))
+    >>> table["height"].to_pylist()
+    [125.59, 197.52, None]
+    """
+    table = schema.decode(codes)
+    stamps = {column.source: column.part.stamp for column in schema if column.part is not None}
+    for index, name in enumerate(table.column_names):
+        if name in stamps:
+            times = joined(stamps[name], schema.part_codes(stamps[name], codes), generator)
+            table = table.set_column(index, name, times)
+            continue
+        column = schema[name]
+        if isinstance(column, Numeric):
+            known = None if means is None else means.get(name)
+            numbers = _inside(column, np.asarray(codes[name]).astype(np.int64), generator, known)
+            table = table.set_column(index, name, numbers)
+        elif isinstance(column, Integer) and column.binned:
+            known = None if means is None else means.get(name)
+            integers = _integers(column, np.asarray(codes[name]).astype(np.int64), generator, known)
+            table = table.set_column(index, name, integers)
+        elif isinstance(column, Date) and column.granularity is not Granularity.DAY:
+            days = _days(column, np.asarray(codes[name]).astype(np.int64), generator)
+            table = table.set_column(index, name, days)
+    return table
+
+
+def _inside(
+    column: Numeric,
+    codes: np.ndarray[Any, np.dtype[np.int64]],
+    generator: np.random.Generator,
+    means: Floats | None,
+) -> pa.Array:
+    """A number in the bin of each code, below the bin's upper edge whatever the rounding; null for missing."""
+    import pyarrow as pa
+
+    levels = np.minimum(codes, column.levels - 1)
+    starts = np.array(column.level_starts)
+    ends = np.array([column.ends(code) for code in range(column.levels)])  # of a point, both the point
+    low, high = starts[levels], ends[levels, 1]
+    if means is None:
+        u = generator.random(len(codes))
+    else:
+        width = ends[:, 1] - ends[:, 0]
+        shares = np.divide(means - ends[:, 0], width, out=np.full(len(width), 0.5), where=width > 0)
+        u = shares_in_bins(codes, shares, generator)
+    numbers = np.clip(low * (1 - u) + high * u, low, np.nextafter(high, low))
+    with np.errstate(over="ignore", divide="ignore"):  # the width may be beyond floats, that of a point is zero
+        scale = 10.0 ** np.clip(DIGITS - 1 - np.floor(np.log10(high - low)), 0, MOST_DECIMALS)
+        for rounded in (np.ceil(numbers * scale) / scale, np.floor(numbers * scale) / scale):
+            numbers = np.where((low <= rounded) & (rounded < high), rounded + 0.0, numbers)
+    if column.step is not None:
+        runs = np.array([column.multiples(code) for code in range(column.levels)])
+        scaled = None if means is None else means / column.step
+        decimals = max(0, -int(Decimal(repr(column.step)).normalize().as_tuple().exponent))
+        multiples = np.round(_drawn(runs, codes, generator, scaled) * column.step, decimals) + 0.0
+        last = levels == column.levels - 1
+        inside = (low <= multiples) & ((multiples < high) | (last & (multiples == high)))
+        numbers = np.where((runs[levels, 0] <= runs[levels, 1]) & inside, multiples, numbers)
+    return pa.array(numbers, mask=codes == column.missing_code)
+
+
+def _integers(
+    column: Integer,
+    codes: np.ndarray[Any, np.dtype[np.int64]],
+    generator: np.random.Generator,
+    means: Floats | None,
+) -> pa.Array:
+    """An integer in the bin of each code; null for missing."""
+    import pyarrow as pa
+
+    ends = np.array([column.ends(code) for code in range(column.levels)])
+    return pa.array(_drawn(ends, codes, generator, means), mask=codes == column.missing_code)
+
+
+def _drawn(
+    ends: np.ndarray[Any, np.dtype[np.int64]],  # (levels, 2) the first and the last integer of each level
+    codes: np.ndarray[Any, np.dtype[np.int64]],
+    generator: np.random.Generator,
+    means: Floats | None,
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """An integer of the level of each code, the first where a level has none; codes beyond the levels have the last."""
+    first, last = ends[np.minimum(codes, len(ends) - 1)].T
+    if means is None:
+        return np.asarray(generator.integers(first, np.maximum(first, last), endpoint=True))
+    width = np.maximum(ends[:, 1] - ends[:, 0] + 1, 1)
+    u = shares_in_bins(codes, (means - ends[:, 0] + 0.5) / width, generator)
+    numbers = first + np.floor(u * width[np.minimum(codes, len(ends) - 1)]).astype(np.int64)
+    return np.asarray(np.maximum(np.minimum(numbers, last), first))
+
+
+def _days(column: Date, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator) -> pa.Array:
+    """A day in the period of each code; null for missing."""
+    import pyarrow as pa
+
+    periods, position = np.unique(np.minimum(codes, column.levels - 1), return_inverse=True)
+    ends = np.array([column.days(code) for code in periods.tolist()], dtype="datetime64[D]").reshape(-1, 2)
+    first, last = ends.astype(np.int64)[position].T
+    return pa.array(
+        generator.integers(first, last, endpoint=True).astype("datetime64[D]"), mask=codes == column.missing_code
+    )
+
+
+def _draw(
+    tree: JunctionTree, conditionals: Sequence[Floats], rows: int, generator: np.random.Generator, method: Method
+) -> Codes:
+    domain = tree.domain
+    dtypes = {name: np.min_scalar_type(domain[name] - 1) for name in domain}
+    largest = max((rows, *(table.size for table in conditionals)))
+    index = np.dtype(np.int32 if largest <= MOST_INT32 else np.int64)
+    row_bytes = sum(dtype.itemsize for dtype in dtypes.values()) + 4 * index.itemsize + 8
+    require_memory(rows * row_bytes, f"{rows} rows", "draw them in chunks, or fewer")
+    keys, order, group, picked = np.empty((4, rows), dtype=index)
+    uniforms = np.empty(rows)
+    columns: Codes = {}
+    for node, table in zip(tree.nodes, conditionals, strict=True):
+        keys[:] = 0
+        for name in node.separator:
+            keys *= domain[name]
+            keys += columns[name]
+        starts = np.zeros(len(table) + 1, dtype=np.int64)
+        group_rows(keys, starts, order)
+        generator.random(out=uniforms)
+        table = np.ascontiguousarray(table, dtype=np.float64)
+        if method == "rounding":
+            stuck = round_cells(table, starts, order, uniforms, group, picked)
+        else:
+            width = table.shape[1]
+            stuck = sample_cells(
+                table, starts, order, uniforms, np.empty(width), np.empty(min(rows, width), index), picked
+            )
+        if stuck != DONE:
+            where = dict(zip(node.separator, np.unravel_index(stuck, domain.sizes(node.separator)), strict=True))
+            values = ", ".join(f"{name} = {code}" for name, code in where.items()) or "any row"
+            raise DataError(
+                f"the conditional table of node {node.clique!r} has no positive finite total for {values}, which has "
+                "rows: the tables are not those of one model; take them from a calibrated one"
+            )
+        for name in reversed(node.rest[1:]):
+            columns[name] = (picked % domain[name]).astype(dtypes[name])
+            picked //= domain[name]
+        for name in node.rest[:1]:
+            columns[name] = picked.astype(dtypes[name])
+    return {name: columns[name] for name in domain}
+
+
+def _check(tree: JunctionTree, conditionals: Sequence[Floats], generator: np.random.Generator, method: Method) -> None:
+    if method not in METHODS:
+        raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(METHODS)}")
+    if not isinstance(generator, np.random.Generator):
+        raise WorkloadError(f"generator={shown(generator)}: expected a numpy.random.Generator")
+    if len(conditionals) != len(tree.nodes):
+        raise DataError(f"found {len(conditionals)} conditional tables for {len(tree.nodes)} nodes; give one for each")
+    for node, table in zip(tree.nodes, conditionals, strict=True):
+        shape = (tree.domain.size(node.separator), tree.domain.size(node.rest))
+        if np.shape(table) != shape:
+            raise DataError(f"the conditional table of node {node.clique!r} has shape {np.shape(table)}, not {shape}")
+        if not (np.min(table) >= 0 and np.max(table) < np.inf):  # NaN fails too
+            raise DataError(f"the conditional table of node {node.clique!r} must be finite and not negative")
+
+
+def _whole(name: str, value: int, *, least: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < least:
+        raise WorkloadError(f"{name}={shown(value)}: expected an integer >= {least}")
+    return value.__index__()

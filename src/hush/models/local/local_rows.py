@@ -1,0 +1,258 @@
+"""Rows from tables that agree only locally: an exact model of some of the tables, then rows moved towards the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hush.core.arrays import Floats, Integers, summed
+from hush.core.constraints import Constraint
+from hush.core.domain import Clique, Domain, maximal_cliques
+from hush.core.errors import DataError
+from hush.core.solution import Solution
+from hush.models.graphical._row_kernels import group_rows
+from hush.models.graphical.fitting import fit_model
+from hush.models.graphical.graphical_model import GraphicalModel
+from hush.models.graphical.junction_tree import BYTES_PER_CELL, JunctionTree
+from hush.models.graphical.model_size import sizes_with
+from hush.models.graphical.synthetic_rows import Codes
+from hush.models.local.proportional_fitting import proportional_fit
+from hush.privacy.measurement import Measurement
+
+if TYPE_CHECKING:
+    from hush.models.local.local_model import LocalModel
+
+Counts = Callable[[Clique], Floats]
+
+MAX_SIZE_MB = 1.0
+TOLERANCE = 0.1  # of what rows can tell: about one row, or the square root of the rows of a cell
+PACE = 0.1  # of the rows that are too many in a cell, moved at a time
+SWEEPS = 10
+PATIENCE = 100  # cliques in a row that do not fit before the search ends
+LEAST_GAIN = 1e-9
+
+
+class Chooser:
+    """Cliques for an exact model whose tables take at most `max_size_mb`; `counts` gives tables of one total.
+
+    First the spanning tree of attributes with the largest mutual information [Chow and Liu 1968], which costs little
+    and connects everything. Then cliques by what they add beyond those chosen already,
+
+        gain(r) = KL(mu_r | table of the largest entropy with the chosen margins inside r) / sqrt(cells of r),
+
+    as long as the junction tree fits; of a clique that does not fit its subsets are candidates.
+
+    >>> domain = Domain({"a": 2, "b": 2, "c": 2})
+    >>> tables = {("a", "b"): np.array([[4.0, 0.0], [0.0, 4.0]]), ("b", "c"): np.array([[3.0, 1.0], [1.0, 3.0]])}
+    >>> Chooser(domain, tables.__getitem__, tables, max_size_mb=1.0).choose()
+    [('a', 'b'), ('b', 'c')]
+    """
+
+    def __init__(
+        self, domain: Domain, counts: Counts, cliques: Iterable[Clique], *, max_size_mb: float, seed: int = 0
+    ) -> None:
+        self._domain = domain
+        self._counts = counts
+        self._cliques = [clique for clique in cliques if len(clique) > 1]
+        self._most_cells = 1e6 * max_size_mb / BYTES_PER_CELL
+        self._seed = seed
+        self._chosen: list[Clique] = []
+        self._held: dict[Clique, list[Clique]] = {}  # by pair of attributes
+        self._candidates: dict[Clique, set[Clique]] = {}  # by pair of attributes
+        self._stale: set[Clique] = set()
+
+    def choose(self, needed: Sequence[Clique] = ()) -> list[Clique]:
+        """The cliques, beginning with those that are needed in any case."""
+        for clique in needed:
+            self._take(clique)
+        tree = JunctionTree.build(self._domain, self._chosen, seed=self._seed)
+        cells = tree.cells  # a pair that joins two components adds at most its table
+        for pair in self._spanning_tree():
+            if cells + self._domain.size(pair) <= self._most_cells:
+                self._take(pair)
+                cells += self._domain.size(pair)
+        tree = JunctionTree.build(self._domain, self._chosen, seed=self._seed)
+        heap = [(-self._score(clique), clique) for clique in self._cliques]
+        heapify(heap)
+        for clique in self._cliques:
+            self._list(clique)
+        seen, refused = set(self._cliques), 0
+        while heap and refused < PATIENCE:
+            score, clique = heappop(heap)
+            if clique in self._stale:
+                self._stale.discard(clique)
+                heappush(heap, (-self._score(clique), clique))
+            elif -score <= LEAST_GAIN:
+                break
+            elif sizes_with(self._domain, self._chosen, [clique], tree=tree)[0] <= self._most_cells:
+                refused = 0
+                self._take(clique)
+                tree = JunctionTree.build(self._domain, self._chosen, restarts=0, start=tree)
+            else:
+                refused += 1
+                for smaller in combinations(clique, len(clique) - 1):
+                    if len(smaller) > 1 and smaller not in seen:
+                        seen.add(smaller)
+                        self._list(smaller)
+                        heappush(heap, (-self._score(smaller), smaller))
+        return maximal_cliques(self._chosen)
+
+    def _take(self, clique: Clique) -> None:
+        self._chosen.append(clique)
+        for pair in combinations(clique, 2):
+            self._held.setdefault(pair, []).append(clique)
+            self._stale |= self._candidates.get(pair, set())
+
+    def _list(self, clique: Clique) -> None:
+        for pair in combinations(clique, 2):
+            self._candidates.setdefault(pair, set()).add(clique)
+
+    def _spanning_tree(self) -> list[Clique]:
+        """Pairs by decreasing gain that close no loop."""
+        pairs = sorted({pair for clique in self._cliques for pair in combinations(clique, 2)})
+        ranked = sorted((-self._gain(pair), pair) for pair in pairs)
+        group = {name: {name} for name in self._domain}
+        for clique in self._chosen:
+            joined = set(clique).union(*(group[name] for name in clique))
+            group.update(dict.fromkeys(joined, joined))
+        tree: list[Clique] = []
+        for gain, (a, b) in ranked:
+            if group[a] is not group[b] and -gain > LEAST_GAIN:
+                tree.append((a, b))
+                joined = group[a] | group[b]
+                group.update(dict.fromkeys(joined, joined))
+        return tree
+
+    def _score(self, clique: Clique) -> float:
+        return self._gain(clique) / math.sqrt(self._domain.size(clique))
+
+    def _gain(self, clique: Clique) -> float:
+        """What a clique's table says beyond the chosen cliques, in nats per row."""
+        near = {held for pair in combinations(clique, 2) for held in self._held.get(pair, ())}
+        members = set(clique)
+        inside = maximal_cliques(sorted({tuple(name for name in held if name in members) for held in near}))
+        if clique in inside:
+            return 0.0
+        inside += [(name,) for name in clique if not any(name in held for held in inside)]
+        table = self._counts(clique)
+        total = float(table.sum())
+        if total <= 0:
+            return 0.0
+        margins = [(held, summed(table, clique, held)) for held in inside]
+        implied = proportional_fit(clique, margins, table.shape, total, sweeps=SWEEPS)
+        p, q = table[table > 0], implied[table > 0]
+        return float(p @ np.log(p / np.maximum(q, 1e-300 * total))) / total
+
+
+def fit_rows(
+    model: LocalModel, constraints: Sequence[Constraint] = (), *, max_size_mb: float = MAX_SIZE_MB, seed: int = 0
+) -> Solution[GraphicalModel]:
+    """The graphical model of some of the cliques, chosen so that it fits, with the local tables as its measurements.
+
+    Constraints hold in it exactly; their cliques count towards its size. `stats` has the number of `cliques` chosen.
+    """
+    domain = model.domain
+    chooser = Chooser(domain, model.counts, model.cliques, max_size_mb=max_size_mb, seed=seed)
+    chosen = chooser.choose([constraint.clique for constraint in constraints])
+    covered = {name for clique in chosen for name in clique}
+    chosen += [(name,) for name in domain if name not in covered and model.covers((name,))]
+    known = [clique for clique in chosen if model.covers(clique)] or [()]
+    tables = [
+        Measurement(clique, model.counts(clique), math.sqrt(max(1.0, model.total / domain.size(clique))))
+        for clique in known
+    ]
+    solution = fit_model(domain, tables, total=model.total, constraints=constraints, tolerance=TOLERANCE, seed=seed)
+    stats = {**solution.stats, "cliques": float(len(chosen))}
+    return Solution(value=solution.value, status=solution.status, stats=stats)
+
+
+def mean_error(model: LocalModel, codes: Codes) -> float:
+    """The mean over cliques of the distance between shares, sum |n_c / rows - mu_c / N| / 2, which is within [0, 1]."""
+    rows = _row_count(model.domain, codes)
+    errors = []
+    for index, clique in enumerate(model.cliques):
+        size = model.domain.size(clique)
+        shares = np.bincount(_row_cells(model.domain, clique, codes, rows), minlength=size) / rows
+        errors.append(0.5 * float(np.abs(shares - model.table(index).ravel() / model.total).sum()))
+    return float(np.mean(errors))
+
+
+def repaired(
+    model: LocalModel, codes: Codes, generator: np.random.Generator, *, passes: int, copies_only: bool = False
+) -> Codes:
+    """Rows moved towards all tables, one clique after the other in random order, as long as that lowers `mean_error`.
+
+    A tenth of the rows that are too many in a cell become rows of cells that have too few: copies of rows that are
+    there, or, where there are none, the same rows with other values for the attributes of the clique. With
+    `copies_only` no combination of values arises that was not there, so that constraints stay as they were. Rows are
+    then no longer independent; the state with the least error is returned, at worst the rows as they came.
+
+    Reference: the gradual update of [PrivSyn, sec. 4.2], with a pace of its own and the least error kept.
+    """
+    best, least = codes, mean_error(model, codes)
+    rows = _row_count(model.domain, codes)
+    columns = {name: codes[name].copy() for name in model.domain}
+    for _ in range(passes):
+        for index in generator.permutation(len(model.cliques)):
+            _move(model, int(index), columns, rows, generator, copies_only)
+        error = mean_error(model, columns)
+        if error >= least:
+            break
+        best, least = {name: column.copy() for name, column in columns.items()}, error
+    return best
+
+
+def _move(
+    model: LocalModel, index: int, columns: Codes, rows: int, generator: np.random.Generator, copies_only: bool
+) -> None:
+    domain, clique = model.domain, model.cliques[index]
+    keys = _row_cells(domain, clique, columns, rows)
+    starts, order = np.zeros(domain.size(clique) + 1, dtype=np.int64), np.empty(rows, dtype=np.int64)
+    group_rows(keys, starts, order)
+    have = np.diff(starts)
+    missing = PACE * (model.table(index).ravel() * (rows / model.total) - have)
+    leaving = _rounded(np.maximum(-missing, 0.0), generator)
+    wanted = np.where(have > 0, np.maximum(missing, 0.0), 0.0) if copies_only else np.maximum(missing, 0.0)
+    count, sum_wanted = int(leaving.sum()), float(wanted.sum())
+    if not count or sum_wanted <= 0.0:
+        return
+    cells = np.repeat(np.arange(have.size), _rounded(wanted * (count / sum_wanted), generator))
+    offset = (generator.random(have.size) * (have - leaving + 1)).astype(np.int64)  # of leaving rows in a cell
+    within = np.arange(count) - np.repeat(np.cumsum(leaving) - leaving, leaving)
+    movers = generator.permutation(order[np.repeat(starts[:-1] + offset, leaving) + within])[: cells.size]
+    cells = cells[: movers.size]
+    copied = have[cells] > 0
+    inside = starts[cells[copied]] + (generator.random(int(copied.sum())) * have[cells[copied]]).astype(np.int64)
+    for column in columns.values():
+        column[movers[copied]] = column[order[inside]]
+    if not copied.all():
+        levels = np.unravel_index(cells[~copied], domain.sizes(clique))
+        for name, codes in zip(clique, levels, strict=True):
+            columns[name][movers[~copied]] = codes
+
+
+def _rounded(expected: Floats, generator: np.random.Generator) -> Integers:
+    """Whole numbers with these means, whose running sums are off by less than one: systematic sampling."""
+    sums = np.floor(np.cumsum(expected) + generator.random()).astype(np.int64)
+    return np.diff(sums, prepend=0)
+
+
+def _row_cells(domain: Domain, clique: Clique, codes: Codes, rows: int) -> Integers:
+    """The cell of every row in the table over a clique."""
+    cells = np.zeros(rows, dtype=np.int64)
+    for name in clique:
+        cells *= domain[name]
+        cells += codes[name]
+    return cells
+
+
+def _row_count(domain: Domain, codes: Codes) -> int:
+    lengths = {len(codes[name]) for name in domain if name in codes}
+    if len(lengths) != 1 or 0 in lengths or any(name not in codes for name in domain):
+        raise DataError("codes: expected an array for every attribute, all of one length, with at least one row")
+    return lengths.pop()

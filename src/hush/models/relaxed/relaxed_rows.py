@@ -1,0 +1,188 @@
+"""RelaxedRows: a table of a few hundred rows whose cells are probabilities; a mixture of product distributions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hush.core.arrays import Floats, apply_each
+from hush.core.constraints import Constraint, check_axes
+from hush.core.domain import Clique, Domain
+from hush.core.errors import WorkloadError
+from hush.core.memory import require_memory
+from hush.linops import LinearOperator
+from hush.models.graphical.graphical_model import Given, Impossible, constraints_of
+from hush.models.graphical.junction_tree import JunctionTree, Node
+from hush.models.graphical.synthetic_rows import Codes, Method, draw_rows
+from hush.models.relaxed.coarse_levels import CoarseLevels
+
+BLOCK = 1 << 17  # products over rows that are held at a time
+
+
+class RelaxedRows:
+    """N records in the shares of weighted relaxed rows: p(x) = sum_j w_j prod_f p_j(x_f).
+
+    `rows` has a line for every relaxed row, in which the coarse levels of each attribute add up to one. Every table is
+    one of the same distribution, so tables agree. Levels of one coarse level are spread alike in all rows.
+
+    Privacy: post-processing of public noisy values.
+    Reference: [Avent 2023, sec. 4.2]; [Aydore et al. 2021].
+
+    >>> coarse = CoarseLevels.even(Domain({"a": 2, "b": 2}), {"a": np.arange(2), "b": np.arange(2)})
+    >>> rows = RelaxedRows(coarse, np.array([[1.0, 0.0, 0.5, 0.5], [0.0, 1.0, 0.0, 1.0]]), 8.0)
+    >>> rows.counts(("a", "b")).tolist()
+    [[2.0, 2.0], [0.0, 4.0]]
+    """
+
+    exact = True
+    constraints: tuple[Constraint, ...] = ()
+
+    def __init__(
+        self,
+        coarse: CoarseLevels,
+        rows: Floats,
+        total: float,
+        *,
+        weights: Floats | None = None,
+        cliques: Iterable[Clique] = (),
+    ) -> None:
+        self.coarse = coarse
+        self.rows = rows
+        self.total = total
+        self.weights = np.full(len(rows), 1.0 / len(rows)) if weights is None else weights
+        self.cliques = tuple(cliques)
+        self._offsets = dict(zip(coarse.domain, coarse.offsets.tolist(), strict=False))
+        for array in (self.rows, self.weights):
+            array.setflags(write=False)
+
+    @property
+    def domain(self) -> Domain:
+        return self.coarse.domain
+
+    @property
+    def size_mb(self) -> float:
+        return 8e-6 * self.rows.size
+
+    def block(self, name: str) -> Floats:
+        """The coarse levels of an attribute in every row, as a view."""
+        start = self._offsets[name]
+        return self.rows[:, start : start + self.coarse.size(name)]
+
+    def coarse_counts(self, clique: Clique) -> Floats:
+        """Counts over the coarse levels of a clique, in the order given."""
+        return self.total * mean_product([self.block(name).T for name in clique], self.weights)
+
+    def counts(self, clique: Iterable[str]) -> Floats:
+        """Counts over a clique, one axis per attribute in the order given: non-negative, consistent."""
+        names = self.domain.check(clique)
+        check_axes(names)
+        require_memory(16 * self.domain.size(names), f"a table over {names!r}", "ask for fewer attributes")
+        table = self.coarse_counts(names)
+        for axis, name in enumerate(names):
+            share = self.coarse.shares[name].reshape([-1 if k == axis else 1 for k in range(len(names))])
+            table = table.take(self.coarse.codes[name], axis=axis)
+            table *= share
+        return np.asarray(table)
+
+    def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
+        """The tables of several cliques."""
+        return {names: self.counts(names) for names in (self.domain.check(clique) for clique in cliques)}
+
+    def product(self, clique: Iterable[str], blocks: Sequence[LinearOperator]) -> Floats:
+        """The answers to a product of query blocks on the table over a clique, one axis per block.
+
+        Each block is applied to the rows' own numbers, so that the table itself is never made.
+        """
+        names = self.domain.check(clique)
+        if len(blocks) != len(names):
+            raise WorkloadError(f"{len(blocks)} query blocks for {len(names)} attributes; give one each")
+        columns = [
+            apply_each([None, block], self.coarse.spread(name, self.block(name))).T
+            for name, block in zip(names, blocks, strict=True)
+        ]
+        return self.total * mean_product(columns, self.weights)
+
+    def conditioned(self, given: Given) -> RelaxedRows:
+        """The records that have the given codes: rows weigh as much as they meet them, and have nothing else there."""
+        rows, weights, shares = self.rows.copy(), self.weights.copy(), dict(self.coarse.shares)
+        for rule in constraints_of(self.domain, given):
+            (name,), allowed = rule.clique, rule.allowed
+            inside = self.coarse.merged(name, shares[name] * allowed)
+            start = self._offsets[name]
+            block = rows[:, start : start + len(inside)]
+            block *= inside
+            met = block.sum(axis=1)
+            weights *= met
+            block /= np.where(met > 0, met, 1.0)[:, None]
+            block[met <= 0] = 1.0 / len(inside)
+            left = inside[self.coarse.codes[name]]
+            shares[name] = np.where(left > 0, shares[name] * allowed / np.where(left > 0, left, 1.0), shares[name])
+        met_by = float(weights.sum())
+        if not met_by > 0:
+            raise Impossible(given, excluded=False)
+        coarse = CoarseLevels(self.domain, self.coarse.codes, shares)
+        return RelaxedRows(coarse, rows, self.total * met_by, weights=weights / met_by, cliques=self.cliques)
+
+    def synthesize_codes(self, rows: int, generator: np.random.Generator, *, method: Method = "rounding") -> Codes:
+        """Rows as codes: a relaxed row for each, then a level of every attribute by its probabilities there.
+
+        "rounding" draws both systematically, so that the records of one relaxed row have its shares to within a
+        record; either way a table of the rows is, in expectation, that of the model.
+
+        Reference: [Avent 2023, sec. 4.2], randomised rounding.
+        """
+        hidden = _unused(self.domain)
+        wide = Domain({hidden: len(self.rows), **{name: self.domain[name] for name in self.domain}})
+        nodes = [Node((hidden,), (), (hidden,), -1)]
+        nodes += [Node((hidden, name), (hidden,), (name,), 0) for name in self.domain]
+        tables = [self.weights[None, :], *(self.coarse.spread(name, self.block(name)) for name in self.domain)]
+        codes = draw_rows(JunctionTree(wide, nodes), tables, rows, generator, method=method)
+        return {name: codes[name] for name in self.domain}
+
+    def __repr__(self) -> str:
+        return f"RelaxedRows({len(self.rows)} rows over {len(self.domain)} attributes, total {self.total:,.0f})"
+
+
+def mean_product(columns: Sequence[Floats], weights: Floats) -> Floats:
+    """sum_j w_j prod_i columns_i[x_i, j] for all levels x, one axis for each column, (levels, rows).
+
+    A product of matrices, over as many levels at a time as a core's cache holds.
+
+    >>> a, b = np.array([[1.0, 0.5], [0.0, 0.5]]), np.array([[0.2, 1.0]])
+    >>> mean_product([a, b], np.array([0.5, 0.5])).round(2).tolist()
+    [[0.35], [0.25]]
+    """
+    table = np.empty([len(column) for column in columns])
+    if columns:
+        _fill(columns, weights, table)
+    else:
+        table[...] = weights.sum()
+    return table
+
+
+def _fill(columns: Sequence[Floats], weights: Floats, table: Floats) -> None:
+    *first, last = columns
+    if not first:
+        np.matmul(last, weights, out=table)
+        return
+    inner = len(weights) * math.prod(len(column) for column in first[1:])
+    if inner > BLOCK and len(first) > 1:
+        for level, part in zip(first[0], table, strict=True):
+            _fill(columns[1:], weights * level, part)
+        return
+    step = max(1, BLOCK // inner)
+    for start in range(0, len(first[0]), step):
+        part = weights[None]
+        for column in (first[0][start : start + step], *first[1:]):
+            part = (part[:, None] * column).reshape(-1, len(weights))
+        np.matmul(part, last.T, out=table[start : start + step].reshape(len(part), -1))
+
+
+def _unused(domain: Domain) -> str:
+    """A name that no attribute has."""
+    name = "relaxed row"
+    while name in domain:
+        name += "'"
+    return name

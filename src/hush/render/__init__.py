@@ -1,0 +1,1 @@
+"""How results look: text tables, HTML, charts, progress bars."""

@@ -1,0 +1,57 @@
+"""Progress bars: shown on stderr while long work runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+SECONDS_BEFORE_BAR = 1.0  # a Python call that is done sooner shows no bar
+_bars: list[Any] = []  # the bar on the screen; there is room for one
+
+
+@contextmanager
+def progress_bar(label: str, *, after: float = 0.0) -> Iterator[Callable[[float], None]]:
+    """A bar on stderr that is updated with fractions, and appears with the first of them after so many seconds.
+
+    Nothing is shown if stderr is no terminal and there is no notebook, or while another bar is shown.
+    """
+    if not (sys.stderr.isatty() or "FORCE_COLOR" in os.environ or "ipykernel" in sys.modules):
+        yield lambda fraction: None
+        return
+    start, own = time.monotonic(), list[Any]()
+
+    def update(fraction: float) -> None:
+        if not own and not _bars and time.monotonic() - start >= after:
+            own.append(_started(label))
+            _bars.append(own[0])
+        if own:
+            own[0].update(own[0].task_ids[0], completed=fraction)
+
+    if not after:
+        update(0.0)
+    try:
+        yield update
+    finally:
+        if own:
+            own[0].stop()
+            _bars.remove(own[0])
+
+
+def _started(label: str) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task(label, total=1.0)
+    bar.start()
+    return bar

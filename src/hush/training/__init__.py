@@ -1,0 +1,1 @@
+"""Private training of classifiers: DP-SGD, output perturbation, and what they cost."""

@@ -1,0 +1,389 @@
+"""Private estimators: logistic regression, linear SVM and small networks with the interface of scikit-learn.
+
+`fit(features, labels)` trains with noise, `predict` answers, and `epsilon_` is what training costs at `delta`. The
+parameters are those of the constructor, for `get_params`, `set_params` and `sklearn.base.clone`; scikit-learn is not
+needed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from hush.core.arrays import Floats, Integers
+from hush.core.errors import BudgetError, DataError, SearchError, shown
+from hush.core.memory import require_memory
+from hush.core.unit import ROW
+from hush.core.validation import is_number
+from hush.privacy.events import Event, GaussianEvent
+from hush.privacy.ledger import Ledger, terms_of
+from hush.privacy.sensitivity import Neighbours
+from hush.training.private_training import (
+    LEAST_CLIP,
+    MOST_CLIP,
+    SPARSE_BYTES,
+    SparseRows,
+    TrainingRule,
+    checked_rows,
+    network_bytes,
+    softmax,
+    train_linear,
+    train_network,
+    train_projected,
+)
+from hush.training.training_privacy import Sampling, output_epsilon, training_epsilon, training_events
+
+NOTE = "private training; floating-point noise"
+
+
+class PrivateEstimator:
+    """What all private estimators share: parameters, labels, charges and scores.
+
+    Privacy: (epsilon_, delta)-DP for rows under the relation of `sampling`, as far as floating-point noise goes; see
+    `private_training`. How many rows and columns there are, which labels exist, and that no number is missing or
+    infinite is public: what is not so is refused before the charge. With a `ledger`, a fit is charged before training,
+    after these checks: (epsilon_, delta) if it has room for that delta, else rho = steps / (2 z^2), in which sampling
+    saves nothing. After the charge nothing fails because of what rows hold.
+    """
+
+    epsilon_: float
+    classes_: Any
+    n_features_in_: int
+    _estimator_type: ClassVar[str] = "classifier"  # for scikit-learn before 1.6
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn from 1.6 on asks of what goes into its pipelines and searches."""
+        from sklearn.utils import ClassifierTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier", target_tags=TargetTags(required=True), classifier_tags=ClassifierTags()
+        )
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters of the constructor."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters; refuses names that there are not."""
+        for name, value in params.items():
+            if name not in self._names():
+                raise SearchError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(self._names())}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
+
+    def decision_function(self, features: Any) -> Floats:
+        """Scores; positive for the second of two classes."""
+        raise NotImplementedError
+
+    def predict(self, features: Any) -> Any:
+        """The likelier class of each row."""
+        return self._classes_of(self.decision_function(features))
+
+    def _classes_of(self, scores: Floats) -> Any:
+        return self.classes_[(scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+    def score(self, features: Any, labels: Any) -> float:
+        """The share of rows whose class is predicted."""
+        return float(np.mean(self.predict(features) == np.asarray(labels)))
+
+    def _fitted(self, features: Any) -> Floats:
+        if not hasattr(self, "epsilon_"):
+            raise DataError(f"{type(self).__name__} is not trained yet; call fit first")
+        return checked_rows(features, self.n_features_in_)
+
+    def _read(self, features: Any, labels: Any) -> tuple[Any, Integers]:
+        """Rows and the index of each one's class; remembers the classes."""
+        matrix = features if isinstance(features, SparseRows) else checked_rows(features)
+        given = np.asarray(labels)
+        if given.shape != (matrix.shape[0],):
+            raise DataError(f"labels of shape {given.shape}: expected one for each of the {matrix.shape[0]} rows")
+        if given.dtype.kind == "f" and not np.isfinite(given).all():
+            raise DataError("labels: expected a class for each row; fill in or leave out what is missing")
+        try:
+            self.classes_, classes = np.unique(given, return_inverse=True)
+        except TypeError:
+            raise DataError("labels: expected classes of one kind, numbers or texts, none missing") from None
+        if len(self.classes_) < 2:
+            raise DataError("labels: expected at least two classes")
+        self.n_features_in_ = matrix.shape[1]
+        return matrix, classes.astype(np.int64)
+
+
+class PrivateSGD(PrivateEstimator):
+    """What estimators trained by noisy steps share."""
+
+    epochs: int
+    lot: int
+    learning_rate: float
+    noise: float
+    clip: float
+    optimizer: str
+    sampling: Sampling
+    delta: float
+    seed: int | None
+    ledger: Ledger | str | Path | None
+
+    def _rule(self) -> TrainingRule:
+        if not (is_number(self.learning_rate) and self.learning_rate > 0):
+            raise SearchError(f"learning_rate={shown(self.learning_rate)}: expected a number above 0")
+        if not (is_number(self.clip) and LEAST_CLIP <= self.clip <= MOST_CLIP):
+            raise SearchError(f"clip={shown(self.clip)}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")
+        if self.optimizer not in ("sgd", "adam"):
+            raise SearchError(f"optimizer={shown(self.optimizer)}: expected 'sgd' or 'adam'")
+        return TrainingRule(
+            epochs=self.epochs,
+            lot=self.lot,
+            learning_rate=self.learning_rate,
+            noise=self.noise,
+            clip=self.clip,
+            adam=self.optimizer == "adam",
+            poisson=self.sampling == "poisson",
+        )
+
+    def _epsilon(self, rows: int) -> float:
+        return training_epsilon(
+            rows=rows, lot=self.lot, epochs=self.epochs, noise=self.noise, delta=self.delta, sampling=self.sampling
+        )
+
+    def _charged(self, rows: int) -> np.random.Generator:
+        """Charge the ledger, if there is one; the source of the noise."""
+        generator = seeded(self.seed)
+        if self.ledger is not None:
+            events = training_events(
+                rows=rows, lot=self.lot, epochs=self.epochs, noise=self.noise, delta=self.delta, sampling=self.sampling
+            )
+            relation = Neighbours.ADD_REMOVE if self.sampling == "poisson" else Neighbours.REPLACE
+            charge_first(self.ledger, events, relation)
+        return generator
+
+
+class PrivateLinear(PrivateSGD):
+    """A linear model of two classes, trained with noisy steps."""
+
+    hinge: ClassVar[bool]
+    coef_: Floats
+    intercept_: Floats
+
+    def __init__(
+        self,
+        *,
+        epochs: int = 10,
+        lot: int = 128,
+        learning_rate: float = 0.05,
+        noise: float = 1.0,
+        clip: float = 1.0,
+        optimizer: str = "sgd",
+        sampling: Sampling = "fixed",
+        delta: float = 1e-5,
+        seed: int | None = None,
+        ledger: Ledger | str | Path | None = None,
+    ) -> None:
+        self.epochs, self.lot, self.learning_rate, self.noise, self.clip = epochs, lot, learning_rate, noise, clip
+        self.optimizer, self.sampling, self.delta = optimizer, sampling, delta
+        self.seed, self.ledger = seed, ledger
+
+    def fit(self, features: Any, labels: Any) -> Self:
+        """Train on rows and their classes, of which there must be two."""
+        rule, epsilon = self._rule(), self._epsilon(_rows(features))
+        rows, classes = self._read(features, labels)
+        if len(self.classes_) != 2:
+            raise DataError(f"{type(self).__name__} tells two classes apart; use PrivateMLP for more")
+        require_sparse(rows)
+        generator = self._charged(len(classes))
+        weights = train_linear(
+            SparseRows.of(rows), np.where(classes == 1, 1.0, -1.0), rule, generator, hinge=self.hinge
+        )
+        self.coef_, self.intercept_, self.epsilon_ = weights[None, :-1], weights[-1:], epsilon
+        return self
+
+    def decision_function(self, features: Any) -> Floats:
+        return np.asarray(self._fitted(features) @ self.coef_[0] + self.intercept_[0])
+
+
+class PrivateLogisticRegression(PrivateLinear):
+    """Logistic regression trained by DP-SGD or DP-Adam; `noise` is the noise multiplier.
+
+    >>> features = np.random.Generator(np.random.PCG64(1)).standard_normal((500, 3))
+    >>> model = PrivateLogisticRegression(epochs=20, lot=50, noise=1.0, seed=1).fit(features, features[:, 0] > 0)
+    >>> model.score(features, features[:, 0] > 0) > 0.8, round(model.epsilon_, 1)
+    (True, 20.7)
+    """
+
+    hinge: ClassVar[bool] = False
+
+    def predict_proba(self, features: Any) -> Floats:
+        """The probability of each of the two classes."""
+        scores = self.decision_function(features)
+        return softmax(np.column_stack([np.zeros(len(scores)), scores]))
+
+
+class PrivateLinearSVM(PrivateLinear):
+    """A linear support vector machine (hinge loss) trained by DP-SGD or DP-Adam."""
+
+    hinge: ClassVar[bool] = True
+
+
+class PrivateMLP(PrivateSGD):
+    """A network of ReLU layers of the sizes `hidden`, for two or more classes, trained by DP-SGD or DP-Adam."""
+
+    def __init__(
+        self,
+        *,
+        hidden: tuple[int, ...] = (128, 64),
+        epochs: int = 10,
+        lot: int = 128,
+        learning_rate: float = 0.05,
+        noise: float = 1.0,
+        clip: float = 1.0,
+        optimizer: str = "sgd",
+        sampling: Sampling = "fixed",
+        delta: float = 1e-5,
+        seed: int | None = None,
+        ledger: Ledger | str | Path | None = None,
+    ) -> None:
+        self.hidden = hidden
+        self.epochs, self.lot, self.learning_rate, self.noise, self.clip = epochs, lot, learning_rate, noise, clip
+        self.optimizer, self.sampling, self.delta = optimizer, sampling, delta
+        self.seed, self.ledger = seed, ledger
+
+    def fit(self, features: Any, labels: Any) -> Self:
+        """Train on rows and their classes."""
+        layers = self.hidden if isinstance(self.hidden, tuple | list) else (0,)
+        if not all(isinstance(size, int) and size >= 1 for size in layers):
+            raise SearchError(f"hidden={shown(self.hidden)}: expected sizes of layers, such as (128, 64)")
+        rule, epsilon = self._rule(), self._epsilon(_rows(features))
+        matrix, classes = self._read(features, labels)
+        sizes = (matrix.shape[1], *self.hidden, len(self.classes_))
+        require_memory(network_bytes(sizes, self.lot), f"a network of layers {shown(sizes)}", "take smaller ones")
+        self.network_ = train_network(matrix, classes, sizes, rule, self._charged(len(classes)))
+        self.epsilon_ = epsilon
+        return self
+
+    def decision_function(self, features: Any) -> Floats:
+        scores = self._scores(features)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def _scores(self, features: Any) -> Floats:
+        rows = self._fitted(features)
+        return self.network_.outputs(rows)[-1]
+
+    def predict_proba(self, features: Any) -> Floats:
+        """The probability of each class."""
+        return softmax(self._scores(features))
+
+
+class OutputPerturbedRegression(PrivateEstimator):
+    """Logistic regression by projected SGD, with Gaussian noise on the weights at the end.
+
+    Rows longer than 1 are shortened to 1, there is no intercept, and ten passes are made over the rows in random order.
+    Its sensitivity under replace-one is 4 / (gamma n), and epsilon that of the exact Gaussian curve.
+
+    Reference: [DPareto, sec. 3.3.2]; [Wu et al. 2017, Alg. 2].
+    """
+
+    coef_: Floats
+
+    def __init__(
+        self,
+        *,
+        regularization: float = 1e-3,
+        noise: float = 1.0,
+        delta: float = 1e-6,
+        seed: int | None = None,
+        ledger: Ledger | str | Path | None = None,
+    ) -> None:
+        self.regularization, self.noise, self.delta = regularization, noise, delta
+        self.seed, self.ledger = seed, ledger
+
+    def fit(self, features: Any, labels: Any) -> Self:
+        """Train on rows and their two classes."""
+        rows, gamma = _rows(features), self.regularization
+        epsilon = output_epsilon(rows=rows, regularization=gamma, noise=self.noise, delta=self.delta)
+        matrix, classes = self._read(features, labels)
+        if len(self.classes_) != 2:
+            raise DataError("OutputPerturbedRegression tells two classes apart")
+        require_sparse(matrix)
+        generator = seeded(self.seed)
+        if self.ledger is not None:
+            sensitivity = 4 / (Fraction(float(gamma)) * rows)
+            event = GaussianEvent(Fraction(float(self.noise)) ** 2, sensitivity**2)
+            charge_first(self.ledger, [event], Neighbours.REPLACE)
+        weights = train_projected(matrix, np.where(classes == 1, 1.0, -1.0), gamma, generator)
+        self.coef_ = (weights + self.noise * generator.standard_normal(len(weights)))[None]
+        self.epsilon_ = epsilon
+        return self
+
+    def decision_function(self, features: Any) -> Floats:
+        return np.asarray(self._fitted(features) @ self.coef_[0])
+
+
+def require_sparse(features: Floats | SparseRows) -> None:
+    """Refuse a matrix that could not be made sparse, by its shape alone: what is not zero in it is private."""
+    if isinstance(features, SparseRows):
+        return
+    rows, columns = features.shape
+    what = f"features of {rows:,} rows and {columns:,} columns"
+    if features.size >= 1 << 32:
+        raise DataError(f"{what}: expected fewer than 2^32 numbers; take fewer rows or columns")
+    require_memory(SPARSE_BYTES * features.size, what, "take fewer rows or columns")
+
+
+def seeded(seed: int | None) -> np.random.Generator:
+    """The source of noise: of the operating system's seed unless one is given."""
+    if seed is not None and not (isinstance(seed, int | np.integer) and seed >= 0):
+        raise SearchError(f"seed={shown(seed)}: expected a whole number of at least 0, or none")
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def charge_first(ledger: Ledger | str | Path, events: Sequence[Event], relation: Neighbours) -> None:
+    """Charge the first of several events, all bounds of one and the same training, that the ledger has room for."""
+    book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    refusals = []
+    for event in events:
+        try:
+            return book.charge(event, note=NOTE, terms=terms_of(relation, ROW))
+        except BudgetError as refusal:
+            refusals.append(refusal)
+    raise refusals[0]
+
+
+def _rows(features: Any) -> int:
+    shape = np.shape(features)
+    return int(shape[0]) if shape else 0
+
+
+@dataclass(frozen=True)
+class TrainingError:
+    """The error oracle of an estimator: the share of test rows that a model trained with these settings gets wrong."""
+
+    estimator: PrivateEstimator
+    features: Any
+    labels: Any
+    test_features: Any
+    test_labels: Any
+
+    def __post_init__(self) -> None:
+        if isinstance(self.estimator, PrivateLinear):  # rows are made sparse once, not in each run
+            object.__setattr__(self, "features", SparseRows.of(checked_rows(self.features)))
+
+    def __call__(self, settings: Mapping[str, Any], generator: np.random.Generator) -> float:
+        parameters = self.estimator.get_params() | dict(settings) | {"seed": int(generator.integers(2**62))}
+        model: Any = type(self.estimator)(**parameters)
+        model.fit(self.features, self.labels)
+        scores = model.decision_function(self.test_features)
+        if not np.isfinite(scores).all():
+            return float("nan")
+        return 1 - float(np.mean(model._classes_of(scores) == np.asarray(self.test_labels)))
