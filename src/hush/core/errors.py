@@ -11,21 +11,29 @@ import itertools
 import reprlib
 from collections.abc import Iterable
 from fractions import Fraction
+from numbers import Number
 from typing import Any
 
 
-class _Short(reprlib.Repr):
-    """A short repr; long integers by their number of bits, since Python refuses to write out the longest."""
+class _ShortRepr(reprlib.Repr):
+    """A short repr: numpy numbers as plain ones, integers above 128 bits by their length.
+
+    Python takes long to write out integers of many digits and refuses those above 4,300.
+    """
 
     def repr1(self, x: Any, level: int) -> str:
+        if isinstance(x, Number) and hasattr(x, "item"):
+            x = x.item()
         if isinstance(x, int) and x.bit_length() > 128:
             return f"an integer of {x.bit_length()} bits"
+        if isinstance(x, Fraction):
+            return f"Fraction({self.repr1(x.numerator, level)}, {self.repr1(x.denominator, level)})"
         return super().repr1(x, level)
 
 
-_SHORT = _Short()
-_SHORT.maxstring = _SHORT.maxother = 60
-_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 4
+_SHORT_REPR = _ShortRepr()
+_SHORT_REPR.maxstring = _SHORT_REPR.maxother = 60
+_SHORT_REPR.maxlist = _SHORT_REPR.maxtuple = _SHORT_REPR.maxdict = 4
 
 
 class HushError(Exception):
@@ -105,7 +113,7 @@ def shown(value: object) -> str:
     >>> shown([1] * 99)
     '[1, 1, 1, 1, ...]'
     """
-    return " ".join(_SHORT.repr(value).split())
+    return " ".join(_SHORT_REPR.repr(value).split())
 
 
 class ArchiveError(HushError):
