@@ -298,7 +298,7 @@ def test_an_interrupted_release_loads(files: dict[str, Path], tmp_path: Path) ->
     found = hush.load(changed(files["release"], tmp_path / "x.hush", stop))
     assert isinstance(found, hush.Release)
     assert not found.complete
-    assert found.content.answers.filled.sum() == 3
+    assert found.record.answers.filled.sum() == 3
 
 
 def statement_of(event: Any) -> dict[str, Any]:
@@ -404,7 +404,7 @@ def used(path: Path) -> str:
             assert np.isfinite(found.unbiased(*one.clique).estimate).all()
     else:
         assert isinstance(found, hush.Release)
-        assert found.content.answers.strategy.closure == TermTable.of(found.workload).closure()
+        assert found.record.answers.strategy.closure == TermTable.of(found.workload).closure()
         assert all(value.isprintable() for pair in found.statement.lines() for value in pair)
         for clique in found.workload.cliques[:2]:
             try:

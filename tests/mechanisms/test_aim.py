@@ -235,8 +235,8 @@ def trace(
         patch.setattr(Session, "fit", kept)
         release = settings.plan(WORKLOAD, Budget(rho=rho)).release(table, entropy=NotPrivateEntropy(seed))
     between = len(release.rounds)
-    assert release.content.fitted is not None
-    return Trace(release, [*models[:between], release.content.fitted.value], tolerances[:between], watcher.seen)
+    assert release.record.fitted is not None
+    return Trace(release, [*models[:between], release.record.fitted.value], tolerances[:between], watcher.seen)
 
 
 LIMIT = 8e-6 * 70  # cells; single columns take 18, all pairs more than 70

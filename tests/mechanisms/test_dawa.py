@@ -19,7 +19,7 @@ from hush.mechanisms.dawa import axes_of
 from hush.privacy.budget import Budget
 from hush.privacy.events import price
 from hush.privacy.sensitivity import Neighbours
-from hush.release.histogram_content import HistogramFile
+from hush.release.histogram_record import HistogramFile
 from hush.schema import Categorical, Integer, Schema
 from hush.testing import check_mechanism
 from hush.workloads import Workload
@@ -71,8 +71,8 @@ def test_maps_are_measured_in_nested_blocks(tmp_path: Path) -> None:
     table = counted(x)
     ranges = Workload.product(table.domain, {"x": hush.queries.ranges, "y": hush.queries.ranges})
     release = hush.plan(ranges, Budget(epsilon=1), mechanism="dawa").release(table)
-    content = release.content
-    assert [content.level(each) for each in content.measured] == [None, 7, 3]
+    record = release.record
+    assert [record.level(each) for each in record.measured] == [None, 7, 3]
     assert 0.999 < price(release.statement.event).epsilon <= 1
     counts = release.counts("x", "y")
     assert counts.min() >= 0
@@ -89,8 +89,8 @@ def test_maps_are_measured_in_nested_blocks(tmp_path: Path) -> None:
 def test_files_with_blocks_that_are_not_nested_are_refused(levels: list[int | None]) -> None:
     table = counted(np.ones((64, 48), dtype=np.int64) * 50)
     ranges = Workload.product(table.domain, {"x": hush.queries.ranges, "y": hush.queries.ranges})
-    content = hush.plan(ranges, Budget(epsilon=1), mechanism="dawa").release(table).content
-    stored = HistogramFile.of(content)
+    record = hush.plan(ranges, Budget(epsilon=1), mechanism="dawa").release(table).record
+    stored = HistogramFile.of(record)
     assert [each.level for each in stored.tables] == [None, 7, 3]
     stored.build(table.schema)
     tables = [stored.tables[0]]
@@ -103,10 +103,10 @@ def test_files_with_blocks_that_are_not_nested_are_refused(levels: list[int | No
 def test_files_with_more_blocks_than_a_release_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     table = counted(np.ones((64, 48), dtype=np.int64) * 50)
     ranges = Workload.product(table.domain, {"x": hush.queries.ranges, "y": hush.queries.ranges})
-    stored = HistogramFile.of(hush.plan(ranges, Budget(epsilon=1), mechanism="dawa").release(table).content)
-    monkeypatch.setattr("hush.release.histogram_content.LARGEST_TREE", 64 * 48)
+    stored = HistogramFile.of(hush.plan(ranges, Budget(epsilon=1), mechanism="dawa").release(table).record)
+    monkeypatch.setattr("hush.release.histogram_record.LARGEST_TREE", 64 * 48)
     stored.build(table.schema)
-    monkeypatch.setattr("hush.release.histogram_content.LARGEST_TREE", 64 * 48 - 1)
+    monkeypatch.setattr("hush.release.histogram_record.LARGEST_TREE", 64 * 48 - 1)
     with pytest.raises(ArchiveError, match="does not fit its schema"):
         stored.build(table.schema)
 
@@ -126,7 +126,7 @@ def test_other_partitions_find_plain_steps(partition: str) -> None:
     """Two flat halves of 64 cells, at a large budget: few buckets, and a cut between the halves."""
     x = np.repeat([40, 4000], 64)
     release = released(x, 4.0, partition=partition)
-    (grid,) = release.content.grids
+    (grid,) = release.record.grids
     assert 64 in grid.cuts
     assert grid.buckets <= 40
     assert np.abs(release.counts("x") - x).max() < 400
@@ -148,14 +148,14 @@ def test_smooth_data_get_few_buckets_and_spiky_data_keep_their_cells() -> None:
     smooth = random.multinomial(8_000, np.exp(-8 * (t - 0.5) ** 2) / np.exp(-8 * (t - 0.5) ** 2).sum())
     spiky = np.zeros(1024, dtype=np.int64)
     spiky[random.choice(1024, 30, replace=False)] = 260
-    buckets = [released(x, 0.5).content.grids[0].buckets for x in (smooth, spiky)]
+    buckets = [released(x, 0.5).record.grids[0].buckets for x in (smooth, spiky)]
     assert buckets[0] <= 256 < 1024 == buckets[1]
 
 
 def test_many_rows_are_not_looked_at_twice() -> None:
     release = released(np.full(256, 10**6), 1.0)
-    assert release.content.grids[0].whole
-    assert not any(isinstance(look.asked, GridBias) for look in release.content.looks)
+    assert release.record.grids[0].whole
+    assert not any(isinstance(look.asked, GridBias) for look in release.record.looks)
 
 
 def test_prefix_sums_are_better_than_by_a_strategy_that_does_not_look() -> None:
@@ -191,11 +191,11 @@ def test_intervals_hold_the_truth_where_buckets_are_flat() -> None:
 
 def test_a_bias_that_was_measured_is_close_to_the_true_one() -> None:
     x = 20 + np.random.default_rng(3).poisson(60, 512)
-    content = released(x, 0.05, bias_share=0.3).content
-    assert not content.grids[0].whole
-    value, error = content.bias
-    statistic = GridBias(content.clique, content.grids, "prefix")
-    truth = int(statistic.answer({content.clique: x})) * statistic.step / math.sqrt(512)
+    record = released(x, 0.05, bias_share=0.3).record
+    assert not record.grids[0].whole
+    value, error = record.bias
+    statistic = GridBias(record.clique, record.grids, "prefix")
+    truth = int(statistic.answer({record.clique: x})) * statistic.step / math.sqrt(512)
     assert truth > 0
     assert abs(value - truth) < 8 * error
 
@@ -203,9 +203,9 @@ def test_a_bias_that_was_measured_is_close_to_the_true_one() -> None:
 def test_no_budget_is_set_aside_for_the_bias_of_single_cells() -> None:
     """Cells that are measured as they are have no bias."""
     plain, aside = (released(np.full(16, 10**5), 1.0, bias_share=share) for share in (0.0, 0.4))
-    assert aside.content.grids[0].whole
-    assert not any(isinstance(look.asked, GridBias) for look in aside.content.looks)
-    assert [table.law for table in aside.content.measured] == [table.law for table in plain.content.measured]
+    assert aside.record.grids[0].whole
+    assert not any(isinstance(look.asked, GridBias) for look in aside.record.looks)
+    assert [table.law for table in aside.record.measured] == [table.law for table in plain.record.measured]
 
 
 def test_a_file_gives_the_same_release(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_file_gives_the_same_release(tmp_path: Path) -> None:
     again = hush.load(tmp_path / "x.hush")
     assert np.array_equal(again.counts("x"), release.counts("x"))
     assert again.inconsistency() is None
-    assert again.content.bias == release.content.bias
+    assert again.record.bias == release.record.bias
     assert again.synthesize(50, seed=1).num_rows == 50
 
 
@@ -311,7 +311,7 @@ def test_the_figure_of_the_plan_is_that_of_the_release(sizes: tuple[int, ...], q
     plan = hush.plan(Workload.product(table.domain, dict.fromkeys(table.domain, queries)), budget, mechanism="dawa")
     figure = float(dict(Dawa().describe(plan))["Noise"].split()[1])
     release = plan.release(table)
-    assert all(grid.whole for grid in release.content.grids)
+    assert all(grid.whole for grid in release.record.grids)
     stated = math.sqrt(np.mean(np.square(release.term(0).quantities[0].std_error)))
     assert stated == pytest.approx(figure, rel=0.03)
 

@@ -68,10 +68,8 @@ def question(asked: Any) -> tuple[Any, ...]:
 
 def record(release: hush.Release) -> list[Any]:
     """Every question, in order, with its noise and the noisy answer."""
-    content = release.content
-    return [
-        (question(each.asked), each.law, np.asarray(each.raw).tolist()) for each in content.looks + content.measured
-    ]
+    record = release.record
+    return [(question(each.asked), each.law, np.asarray(each.raw).tolist()) for each in record.looks + record.measured]
 
 
 def through_a_file(release: hush.Release, folder: Path) -> hush.Release:
@@ -91,12 +89,12 @@ def test_a_resumed_release_asks_exactly_what_a_whole_one_asks(share: float, budg
     for seed in SEEDS:
         data = table(seed)
         whole = ReleaseJob(plan, entropy=NotPrivateEntropy(seed)).run(data)
-        for stop in range(1, len(whole.content.looks) + 1):
+        for stop in range(1, len(whole.record.looks) + 1):
             entropy, stops = NotPrivateEntropy(seed), stops + 1
             with pytest.raises(InterruptedRelease) as caught:
                 ReleaseJob(plan, entropy=entropy).run(data, progress=stopped_after(stop))
             partial = through_a_file(caught.value.release, tmp_path)
-            assert len(partial.content.looks) == stop
+            assert len(partial.record.looks) == stop
             again = ReleaseJob(plan, entropy=entropy, resume=partial).run(data)
             assert record(again) == record(whole)
             assert price(again.statement.event) == price(whole.statement.event)
@@ -138,10 +136,10 @@ def test_a_lost_charge_leaves_what_is_on_record_and_enough_for_the_histogram(set
             kept, resumed = record(release), resumed + 1
             release = ReleaseJob(plan, entropy=NotPrivateEntropy(seed), resume=release).run(data)
             assert record(release)[: len(kept)] == kept
-        grids = [question(look.asked) for look in release.content.looks if isinstance(look.asked, GridBias)]
+        grids = [question(look.asked) for look in release.record.looks if isinstance(look.asked, GridBias)]
         searched = grids[:-1] if settings.bias_share else grids
         assert len(set(searched)) == len(searched)
-        assert len(release.content.looks) - len(grids) <= 2  # of the number of rows
+        assert len(release.record.looks) - len(grids) <= 2  # of the number of rows
         assert price(release.statement.event).epsilon <= Fraction(0.4)
         assert (np.asarray(release.counts("x")) >= 0).all()
     assert resumed == len(SEEDS)
@@ -150,12 +148,12 @@ def test_a_lost_charge_leaves_what_is_on_record_and_enough_for_the_histogram(set
 def test_tables_that_were_measured_before_an_interruption_are_kept() -> None:
     plan, data = planned(Dawa(), Budget(epsilon=0.4)), table(3)
     whole = ReleaseJob(plan, entropy=NotPrivateEntropy(3)).run(data)
-    assert len(whole.content.measured) > 1
+    assert len(whole.record.measured) > 1
     for draws in range(40):
         try:
             ReleaseJob(plan, entropy=Interrupted(3, draws)).run(data)
         except InterruptedRelease as stopped:
-            if not stopped.release.content.measured:
+            if not stopped.release.record.measured:
                 continue
             release = ReleaseJob(plan, resume=stopped.release).run(data)
             assert release.complete

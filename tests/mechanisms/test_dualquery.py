@@ -16,7 +16,7 @@ from hush.mechanisms import dualquery
 from hush.mechanisms.dualquery import DualQuery
 from hush.mechanisms.query_game import CellScorer, DrawLikelihood, QueryGame, best_row
 from hush.privacy.selection import ExponentialMechanism, Scores
-from hush.release.record_files import DrawRecordFile
+from hush.release.record_files import DrawsFile
 from hush.release.rounds import Draw, Round
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable, check_selection_privacy, neighbours_of, scores_of, selection_law
@@ -257,8 +257,8 @@ def test_tables_are_taken_while_the_model_has_room() -> None:
     assert tables[0] == ("a", "d")
     assert 0 < len(tables) < 4
     release = few.plan(weighted, BUDGET).release(TABLE)
-    assert release.content.fitted is not None
-    assert release.content.fitted.value.size_mb <= 1.2e-4
+    assert release.record.fitted is not None
+    assert release.record.fitted.value.size_mb <= 1.2e-4
     assert {draw.clique for draw in release.rounds} <= set(tables)
     check_spent(release, BUDGET)
 
@@ -279,7 +279,7 @@ def test_draws_that_cannot_be_are_refused(damage: dict[str, Any]) -> None:
 
     def read(*draws: dict[str, Any]) -> list[Draw]:
         entry = {"kind": "draws", "tables": [], "merging": [], "scored": None, "fit": None, "model": None}
-        record: DrawRecordFile = unpack(DrawRecordFile, entry | {"rounds": list(draws)}, None, "draws")
+        record: DrawsFile = unpack(DrawsFile, entry | {"rounds": list(draws)}, None, "draws")
         return list(record.build(hush.Schema.from_domain(DOMAIN))["rounds"])
 
     assert read(fine) == [draw(("a", "b"), 5, 1.0, 2, 1.0)]
@@ -294,7 +294,7 @@ def test_draws_that_cannot_be_are_refused(damage: dict[str, Any]) -> None:
 def test_a_release_with_more_draws_than_it_paid_for_is_contradicted() -> None:
     release = released()
     assert release.inconsistency() is None
-    release.content.rounds = release.rounds * 2
+    release.record.rounds = release.rounds * 2
     assert release.inconsistency() == "it holds a choice that it does not account for"
 
 

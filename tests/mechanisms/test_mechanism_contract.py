@@ -130,7 +130,7 @@ class Sly(Careless):
 
     measures: ClassVar[bool] = False
     adaptive: ClassVar[bool] = False
-    content_kind: ClassVar[str] = "zeros"
+    record_kind: ClassVar[str] = "zeros"
 
 
 class SlyAndSilent(Sly):

@@ -40,7 +40,7 @@ def test_errors_say_for_which_tables_bounds_are_known() -> None:
     asked = hush.Workload.marginals(schema.domain, [("sex", "region"), ("region", "education"), ("sex", "employed")])
     for name in ("aim", "mst", "mwem", "privbayes", "dualquery", "independent"):
         release = hush.plan(asked, hush.Budget(rho=0.05), mechanism=name).release(table)
-        known = release.content.scored is not None
+        known = release.record.scored is not None
         assert known == ("bounded" in BUILT_IN[name].errors_known), name
         assert release.error_bound("sex").kind == "supported"
 

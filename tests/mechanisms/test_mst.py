@@ -106,8 +106,8 @@ def test_pairs_that_are_too_large_are_left_out_and_their_budget_goes_to_the_othe
     edges = [played.clique for played in release.rounds]
     assert is_forest(edges)
     assert 0 < len(edges) < 3
-    assert release.content.fitted is not None
-    assert release.content.fitted.value.size_mb <= limit
+    assert release.record.fitted is not None
+    assert release.record.fitted.value.size_mb <= limit
     again = [table for table in release.noisy_tables if table.clique in edges]
     assert len(again) == 2 * len(edges)
 
@@ -117,7 +117,7 @@ def test_tables_of_one_column_get_all_of_the_budget() -> None:
     table = TinyTable(domain, [(1,), (2,)])
     release = MST().plan(Workload.kway(domain, 1), Budget(rho=0.5)).release(table)
     assert [noisy.stddev for noisy in release.noisy_tables] == pytest.approx([1.0], rel=1e-6)
-    assert release.content.scored is None
+    assert release.record.scored is None
 
 
 def test_too_small_a_limit_is_refused() -> None:

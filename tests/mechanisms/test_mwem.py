@@ -98,8 +98,8 @@ def test_the_model_stays_within_its_limit() -> None:
     limit = 22 * 8e-6
     release = MWEM(max_size_mb=limit, rounds=6).plan(WORKLOAD, Budget(rho=5.0)).release(TABLE)
     assert all(played.size_mb <= limit for played in release.rounds)
-    assert release.content.fitted is not None
-    assert release.content.fitted.value.size_mb <= limit
+    assert release.record.fitted is not None
+    assert release.record.fitted.value.size_mb <= limit
 
 
 @pytest.mark.parametrize("rounds", [0, -1, 2.0, True])

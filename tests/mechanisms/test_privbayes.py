@@ -222,8 +222,8 @@ def test_the_model_stays_within_its_limit() -> None:
     workload = Workload.kway(table.domain, 3)
     for limit in (1.5e-4, 5e-4, 2e-3):
         release = PrivBayes(max_size_mb=limit).plan(workload, Budget(rho=20.0)).release(table)
-        assert release.content.fitted is not None
-        assert release.content.fitted.value.size_mb <= limit
+        assert release.record.fitted is not None
+        assert release.record.fitted.value.size_mb <= limit
         check_spent(release, Budget(rho=20.0))
 
 

@@ -169,7 +169,7 @@ def test_a_stopped_strategy_keeps_the_answer_that_was_just_taken() -> None:
     job = ReleaseJob(hush.plan(hush.Workload.kway(DOMAIN, 2), BUDGET, "residual"))
     with pytest.raises(InterruptedRelease) as stopped:
         job.run(table(), progress=lambda share: job.stop())
-    assert stopped.value.release.content.tables == 1
+    assert stopped.value.release.record.tables == 1
 
 
 def test_a_job_does_not_start_twice_at_once() -> None:

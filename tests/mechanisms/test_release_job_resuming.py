@@ -378,7 +378,7 @@ def test_rounds_that_no_run_plays_are_refused_before_a_charge(what: str) -> None
     mechanism, change = STRANGE[what]
     plan, partial = played(mechanism, 3 if "too many" in what else 2)
     plan.settings.check_rounds(partial)
-    partial.content.rounds = tuple(change(partial.rounds))
+    partial.record.rounds = tuple(change(partial.rounds))
     table = TinyTable(DOMAIN, ROWS)
     with pytest.raises(DataError, match=r"the release to resume (holds rounds that|is damaged)"):
         plan.release(table, resume=partial)

@@ -18,9 +18,9 @@ from hush.privacy.account import Allowance
 from hush.privacy.events import GaussianEvent, SelectionEvent, compose
 from hush.privacy.gate import Gate, MarginalQuery, watch
 from hush.privacy.sensitivity import RowNorms
+from hush.release.noisy_tables_record import NoisyTablesRecord
 from hush.release.rounds import Round
 from hush.release.statement import Statement
-from hush.release.table_content import TableContent
 from hush.schema import ROW
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.product_strategy import ProductQuery
@@ -137,7 +137,7 @@ def test_whoever_watches_is_told_shares_and_rounds():
 def test_a_resumed_session_has_its_record():
     first = session()
     tables = first.measure([("a",)], Fraction(1, 4), note="")
-    run = session(earlier=TableContent(DOMAIN, tables, rounds=[PLAYED]))
+    run = session(earlier=NoisyTablesRecord(DOMAIN, tables, rounds=[PLAYED]))
     assert run.noisy_tables == tables
     assert run.rounds == [PLAYED]
     run.measure([("b",)], Fraction(1, 4), note="")
@@ -220,7 +220,7 @@ def test_any_linear_queries_are_measured_kept_and_fitted(tmp_path):
     assert run.noisy_tables == [*columns, sums]
     exact = TinyTable(DOMAIN, ROWS).counts([("b",)])[("b",)]
     np.testing.assert_allclose(run.fit().value.counts(("b",)), exact, atol=3.0)
-    content = run.content("tables", complete=True)
+    record = run.record("tables", complete=True)
     statement = Statement(
         budget=Budget(rho=20.0),
         neighbours=Neighbours.ADD_REMOVE,
@@ -233,7 +233,7 @@ def test_any_linear_queries_are_measured_kept_and_fitted(tmp_path):
         schema=Schema.from_domain(DOMAIN),
         workload=Workload.kway(DOMAIN, 1),
         statement=statement,
-        content=content,
+        record=record,
     )
     assert release.inconsistency() is None
     release.save(tmp_path / "x.hush")

@@ -198,7 +198,7 @@ def relation_of_the_plan_lost(patch: Patch) -> None:
 
 def exact_counts_in_the_partial_file(patch: Patch) -> None:
     """What an interrupted release keeps is written before the noise."""
-    true = Session.content
+    true = Session.record
 
     def wrong(self: Any, kind: str, *, complete: bool) -> Any:
         if not complete:
@@ -206,7 +206,7 @@ def exact_counts_in_the_partial_file(patch: Patch) -> None:
                 table.raw[...] = self._gate._table.counts([table.clique])[table.clique]
         return true(self, kind, complete=complete)
 
-    patch.setattr(Session, "content", wrong)
+    patch.setattr(Session, "record", wrong)
 
 
 def missing_ids_are_units(patch: Patch) -> None:

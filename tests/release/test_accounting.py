@@ -205,7 +205,7 @@ EDITS: dict[str, Change] = {
 
 
 def test_every_mechanism_is_tried() -> None:
-    """But for `all-zero`, without noise or cost to lower; `test_content_zeros.py` edits its files otherwise."""
+    """But for `all-zero`, without noise or cost to lower; `test_record_zeros.py` edits its files otherwise."""
     assert {mechanism.name for mechanism, _ in MECHANISMS.values()} == set(BUILT_IN) - {"auto", "all-zero"}
 
 
@@ -224,7 +224,7 @@ def test_no_edited_statement_loads(saved: tuple[hush.Release, Path], tmp_path: P
 
 def test_the_measurements_cost_what_was_charged(saved: tuple[hush.Release, Path]) -> None:
     release = saved[0]
-    measured, stated = measured_event(release.statement, release.content).cost, price(release.statement.event)
+    measured, stated = measured_event(release.statement, release.record).cost, price(release.statement.event)
     assert measured.rho is not None
     assert stated.rho is not None
     assert abs(measured.rho / stated.rho - 1) < Fraction(1, 10**12)  # choices are on record as floats
@@ -332,7 +332,7 @@ def test_what_the_gate_charged_is_what_is_accounted() -> None:
         stated = dict(event_parts(release.statement.event))
         noise = {
             law.event(sensitivity(norms, max_rows=1, neighbours=Neighbours.ADD_REMOVE)): count
-            for (norms, law), count in release.content.law_counts().items()
+            for (norms, law), count in release.record.law_counts().items()
         }
         assert noise == {event: count for event, count in stated.items() if not isinstance(event, SelectionEvent)}
-        assert np.sum(list(noise.values())) == release.content.tables
+        assert np.sum(list(noise.values())) == release.record.tables

@@ -63,16 +63,16 @@ def test_the_whole_record_comes_back(release: hush.Release, file: Path) -> None:
         if isinstance(ours.asked, MergedQuery) and isinstance(theirs.asked, MergedQuery):
             for name, codes in ours.asked.merging.codes.items():
                 np.testing.assert_array_equal(codes, theirs.asked.merging.codes[name])
-    assert release.content.scored is not None
-    assert loaded.content.scored is not None
-    assert loaded.content.scored.cliques == release.content.scored.cliques
+    assert release.record.scored is not None
+    assert loaded.record.scored is not None
+    assert loaded.record.scored.cliques == release.record.scored.cliques
     for name in ("weights", "rounds", "penalties", "slacks", "slopes", "distances"):
-        np.testing.assert_array_equal(getattr(loaded.content.scored, name), getattr(release.content.scored, name))
-    assert loaded.content.fitted is not None
-    assert release.content.fitted is not None
-    assert loaded.content.fitted.status == release.content.fitted.status
-    assert loaded.content.fitted.stats == release.content.fitted.stats
-    counts = [own.content.fitted.value.counts(("b", "c")) for own in (loaded, release)]
+        np.testing.assert_array_equal(getattr(loaded.record.scored, name), getattr(release.record.scored, name))
+    assert loaded.record.fitted is not None
+    assert release.record.fitted is not None
+    assert loaded.record.fitted.status == release.record.fitted.status
+    assert loaded.record.fitted.stats == release.record.fitted.stats
+    counts = [own.record.fitted.value.counts(("b", "c")) for own in (loaded, release)]
     np.testing.assert_array_equal(*counts)
     assert loaded.synthesize(rows=40, seed=2).equals(release.synthesize(rows=40, seed=2))
 

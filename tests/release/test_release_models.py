@@ -133,7 +133,7 @@ def test_tables_that_disagree_on_the_total_are_averaged() -> None:
 def test_a_total_that_no_measurement_knows_alone_is_that_of_the_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
     release = planned("direct").release(TinyTable(DOMAIN, ROWS), entropy=NotPrivateEntropy(seed=11))
     odd = Measurement(("a",), [3.0], 1.0, query=hush.linops.Dense(np.array([[1.0, 0.0]])))
-    monkeypatch.setattr(type(release.content), "measurements", lambda self: [odd])
+    monkeypatch.setattr(type(release.record), "measurements", lambda self: [odd])
     assert release.model().total == pytest.approx(float(release.counts(())))
 
 

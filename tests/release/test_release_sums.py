@@ -95,7 +95,7 @@ def test_mechanisms_that_choose_their_tables_measure_the_rows_of_means() -> None
     """AIM may measure no table by sex and class, so the number of rows of each mean is measured with its sum."""
     frame = passengers(900, 11)
     release = released(frame, hush.Budget(rho=2.0), "aim", "1-way + sum(fare) by sex, class + sum(age) by sex, class")
-    texts = [term.text for term in release.content.sums.strategy.terms]
+    texts = [term.text for term in release.record.sums.strategy.terms]
     assert texts[-2:] == ["rows with fare by sex, class", "rows with age by sex, class"]
     by = frame.assign(fare=frame["fare"].clip(0, 300)).groupby(["sex", "class"])
     for name in ("fare", "age"):
@@ -137,7 +137,7 @@ def test_files_keep_sums(mechanism: str, tmp_path) -> None:
 
 def test_a_file_whose_sums_had_less_noise_is_refused(tmp_path) -> None:
     release = released(passengers(200, 6), hush.Budget(rho=0.5))
-    sums = release.content.sums
+    sums = release.record.sums
     honest = sums.strategy
     assert release.inconsistency() is None
     for factor in (2, Fraction(1, 3)):  # the statement pays for neither

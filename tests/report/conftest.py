@@ -24,7 +24,7 @@ from hush.privacy.events import GaussianEvent
 from hush.privacy.measurement import Measurement, StatedNoise
 from hush.privacy.noise import Noise
 from hush.privacy.sensitivity import Neighbours, RowNorms
-from hush.release.content import Content
+from hush.release.record import Record
 from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import ROW, Schema, Unit
@@ -79,7 +79,7 @@ class StandInEstimates:
         return ErrorLaw([(coefficients, np.ones(1), StatedNoise(math.sqrt(self.variance)))])
 
 
-class StandInContent(Content):
+class StandInRecord(Record):
     kind = "stand-in"
 
     def __init__(self, estimates: StandInEstimates) -> None:
@@ -128,7 +128,7 @@ def stand_in(
     order = min(order, len(schema))
     return Release(
         mechanism="stand-in",
-        content=StandInContent(StandInEstimates(schema.domain, order, variance, counts or {}, cliques)),
+        record=StandInRecord(StandInEstimates(schema.domain, order, variance, counts or {}, cliques)),
         schema=schema,
         workload=workload or Workload.kway(schema.domain, order),
         statement=Statement(

@@ -9,7 +9,7 @@ import pytest
 import hush
 from hush.mechanisms import AIM, MST
 from hush.mechanisms.registry import BUILT_IN
-from hush.release.table_content import TableContent
+from hush.release.noisy_tables_record import NoisyTablesRecord
 from hush.report import report_html
 from hush.report.adaptive_section import MOST_ROUNDS, share_text
 from hush.report.labels import error_text
@@ -94,7 +94,7 @@ def renamed(release: hush.Release, mechanism: str) -> hush.Release:
         workload=release.workload,
         statement=release.statement,
         complete=True,
-        content=release.content,
+        record=release.record,
     )
 
 
@@ -136,7 +136,7 @@ def test_an_interrupted_release_has_a_report(release: hush.Release) -> None:
         workload=release.workload,
         statement=release.statement,
         complete=False,
-        content=TableContent(release.domain, release.noisy_tables[:9], rounds=release.rounds[:2]),
+        record=NoisyTablesRecord(release.domain, release.noisy_tables[:9], rounds=release.rounds[:2]),
     )
     text = report_html(half)
     assert "interrupted before it had spent its budget" in text

@@ -19,7 +19,7 @@ def released(mechanism: str, epsilon: float) -> hush.Release:
 def test_every_bucket_is_drawn_and_listed() -> None:
     release = released("dawa", 0.0125)  # 50 rows over the noise: 128 pieces, and with odds of 1 in 1,000 all 512
     page, section = report_html(release), str(buckets_section(release, 7))
-    (grid,) = release.content.grids
+    (grid,) = release.record.grids
     assert grid.buckets < 512
     assert '<a href="#buckets">' in page
     assert page.count('id="buckets"') == 1

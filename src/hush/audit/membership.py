@@ -198,7 +198,7 @@ class MembershipAudit:
                 cost = price(release.statement.event)
                 amount = cost.epsilon if pure else cost.rho
                 largest = max(largest, math.inf if amount is None else float_up(amount))
-                problem = problem or contradiction(release.statement, release.content)
+                problem = problem or contradiction(release.statement, release.record)
             progress((run + 1) / self.runs)
         choosing = np.arange(self.runs) % CHOOSING == 0
         threshold = best_threshold(

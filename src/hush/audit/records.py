@@ -64,7 +64,7 @@ def check_release(path: str | Path, *, ledger: str | Path | None = None) -> list
     except HushError as error:
         return [Finding(section=section, check="cost", passed=False, detail=str(error), facts={})]
     statement = release.statement
-    measured = measured_event(statement, release.content).cost
+    measured = measured_event(statement, release.record).cost
     stated = price(statement.event)
     warnings = statement.warnings
     found = [

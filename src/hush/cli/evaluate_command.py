@@ -83,7 +83,7 @@ def evaluate(
     compared: hush.Release | hush.Model | Table
     if _is_archive(synthetic):
         compared = _answering(synthetic, declared)
-        for caveat in compared.caveats if isinstance(compared, hush.Model) else compared.content.notes:
+        for caveat in compared.caveats if isinstance(compared, hush.Model) else compared.record.notes:
             say(f"hush: {printable(caveat)}", err=True)
     else:
         with progress_bar("reading synthetic rows") as progress:
@@ -149,4 +149,4 @@ def _answering(name: str, declared: hush.Schema) -> hush.Release | hush.Model:
 
     loaded = load_release_or_model(name)
     check_schemas(declared, loaded.schema)
-    return fitted(loaded) if isinstance(loaded, hush.Release) and loaded.content.tables else loaded
+    return fitted(loaded) if isinstance(loaded, hush.Release) and loaded.record.tables else loaded

@@ -33,7 +33,7 @@ def fitted(
     """The model of a release; announces its size if it has to be fitted."""
     if keeps_model(release, cliques, method, max_size_mb):
         return release.model(method=method)
-    release.content.require_tables()
+    release.record.require_tables()
     megabytes, kind = predicted(release, cliques, method, max_size_mb)
     if megabytes >= LONG_MB:
         click.echo(f"hush: fitting {kind} of {readable(1e6 * megabytes)} ...", err=True)
@@ -45,7 +45,7 @@ def keeps_model(
 ) -> bool:
     """Whether the release already holds the model, so that nothing is fitted."""
     plain = cliques is None and max_size_mb is None and method != "approximate"
-    return plain and release.content.fitted is not None
+    return plain and release.record.fitted is not None
 
 
 def predicted(

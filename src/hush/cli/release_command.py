@@ -408,5 +408,5 @@ def _measured(done: hush.Release) -> list[tuple[str, str]]:
     if not done.bounded:
         return []
     rounds = f" in {len(done.rounds):,} rounds" if done.rounds else ""
-    model = "" if done.content.fitted is None else f"; {summary(done.model())}"
+    model = "" if done.record.fitted is None else f"; {summary(done.model())}"
     return [("Measured", f"{len(done.noisy_tables):,} noisy tables{rounds}{model}")]

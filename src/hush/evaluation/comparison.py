@@ -185,7 +185,7 @@ def compare(
     workload = default_workload(real.schema) if workload is None else workload
     if workload.domain != domain:
         raise WorkloadError("the workload is over another domain than the real rows; build it from real.domain")
-    compared = synthetic.model() if isinstance(synthetic, Release) and synthetic.content.tables else synthetic
+    compared = synthetic.model() if isinstance(synthetic, Release) and synthetic.record.tables else synthetic
     exact: Callable[[Sequence[Clique]], Mapping[Clique, Any]] = real.counts
     estimated: Callable[[Sequence[Clique]], Mapping[Clique, Any]]
     estimated = compared.tables if isinstance(compared, Release | Model) else compared.counts

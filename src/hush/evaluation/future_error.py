@@ -244,7 +244,7 @@ def future_study(
     errors: list[dict[Hashable, float]] = []
     for run in range(runs):
         release = plan.release(table, entropy=NotPrivateEntropy(seeds[run][0]), schema_is_public=True)
-        answers = release.model().tables if release.content.tables else release.tables
+        answers = release.model().tables if release.record.tables else release.tables
         errors.append(_errors_of([asked, *future[run]], table.counts, answers))
         if progress is not None:
             progress((run + 1) / runs)

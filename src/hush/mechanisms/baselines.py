@@ -185,7 +185,7 @@ class AllZero(Mechanism):
     reference: ClassVar[str] = "Avent 2023, chapter 4"
     adaptive: ClassVar[bool] = False
     measures: ClassVar[bool] = False
-    content_kind: ClassVar[str] = "zeros"
+    record_kind: ClassVar[str] = "zeros"
     states: ClassVar[str] = "every answer is 0, so its error is the true count"
 
     def accounted(self, budget: Budget) -> Budget:

@@ -31,7 +31,7 @@ from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.partition_laws import Cuts, NoisyPartition, PartitionMechanism, SplittingTree
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.release.histogram_content import HistogramContent, same_grids
+from hush.release.histogram_record import HistogramRecord, same_grids
 from hush.schema import Boolean, Categorical, Schema
 from hush.strategies.strategy import NoiseKind
 from hush.workloads import Workload
@@ -141,7 +141,7 @@ class Dawa(Mechanism):
     noise_words: ClassVar[str] = "Laplace for pure epsilon, else Gaussian"
     errors_known: ClassVar[str] = "the noise of every answer; an estimate of the bias"
     reference: ClassVar[str] = "Li 2013, chapter 6"
-    content_kind: ClassVar[str] = HistogramContent.kind
+    record_kind: ClassVar[str] = HistogramRecord.kind
     states: ClassVar[str] = "every answer of the release states the noise that it has"
     told_by_columns: ClassVar[bool] = False
 
@@ -270,9 +270,9 @@ class DawaRun:
         self.aside = Fraction(settings.bias_share).limit_denominator(10**6)
         self.left = 1 - self.aside  # share of the budget that is not asked for so far, recorded answers included
         self.unit = unit_noise(session.limit, self.noise, session.bound)
-        self.content = session.histogram or HistogramContent(plan.domain, *self.axes)
-        session.histogram = self.content
-        self.known = list(self.content.looks)  # of an interrupted run, paid for and not asked again
+        self.record = session.histogram or HistogramRecord(plan.domain, *self.axes)
+        session.histogram = self.record
+        self.known = list(self.record.looks)  # of an interrupted run, paid for and not asked again
 
     @property
     def unspent(self) -> Fraction:
@@ -280,7 +280,7 @@ class DawaRun:
         return self.session.remaining / self.session.limit
 
     def run(self) -> None:
-        if self.content.measured:
+        if self.record.measured:
             return
         if self.settings.partition != "grids":
             grids, asked = self._with_hats(self._partitioned())
@@ -294,7 +294,7 @@ class DawaRun:
         buckets = " x ".join(str(grid.buckets) for grid in grids)
         queries = [(query, unspent * share) for query, share in asked]
         for table in self.session.ask(queries, note=f"{NAME}: {buckets} buckets"):  # an interruption keeps those so far
-            self.content.measured.append(table)
+            self.record.measured.append(table)
         self.session.tell(None)
 
     def _with_hats(self, chosen: Grids) -> Asked:
@@ -317,10 +317,10 @@ class DawaRun:
 
     def _partitioned(self) -> Grids:
         """Buckets that a private choice among partitions found, and what to measure on them."""
-        if not self.content.chosen:
-            self.content.chosen = (AxisGrid(np.array(self._partition())),)
+        if not self.record.chosen:
+            self.record.chosen = (AxisGrid(np.array(self._partition())),)
             self.session.tell(None)
-        grids = self.content.chosen
+        grids = self.record.chosen
         return Grids(grids[0].buckets, grids, design_hats(grids, self.axes.queries, self.noise))
 
     def _partition(self) -> Cuts:
@@ -362,7 +362,7 @@ class DawaRun:
                 return look
         share = min(share, self.unspent / 2)
         (look,) = self.session.ask([(asked, share)], note=f"{NAME}: a probe of {_what(asked)}")
-        self.content.looks.append(look)
+        self.record.looks.append(look)
         self.session.tell(None)
         return look
 

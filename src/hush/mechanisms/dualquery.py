@@ -70,7 +70,7 @@ class DualQuery(CapacityMechanism):
     noise_words: ClassVar[str] = "Gaussian, and choices"
     errors_known: ClassVar[str] = "columns"
     reference: ClassVar[str] = "Gaboardi et al. 2014"
-    content_kind: ClassVar[str] = "draws"
+    record_kind: ClassVar[str] = "draws"
 
     column_share: float = 0.1
     accuracy: float = 0.02

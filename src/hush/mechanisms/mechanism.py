@@ -35,8 +35,8 @@ from hush.workloads import Workload
 
 if TYPE_CHECKING:
     from hush.mechanisms.session import Session
+    from hush.release.noisy_tables_record import NoisyTablesRecord
     from hush.release.release import Release
-    from hush.release.table_content import TableContent
 
 NOT_ITS_ROUNDS = "the release to resume holds rounds that {name} does not play; get the file again"
 PRESETS = {"fast": 4.0, "balanced": 16.0, "best": 80.0}  # megabytes
@@ -88,7 +88,7 @@ class Mechanism(ABC):
     adaptive: ClassVar[bool] = True  # what it measures depends on earlier noisy answers
     told_by_columns: ClassVar[bool] = True  # one-way tables at all of the budget show how accurate it is at best
     measures: ClassVar[bool] = True  # if not, it reads no row and costs nothing
-    content_kind: ClassVar[str] = "tables"  # of its releases
+    record_kind: ClassVar[str] = "tables"  # of its releases
     states: ClassVar[str] = "the release states bounds on the error of its tables"
     smaller: ClassVar[str] = "drop an attribute, use wider bins or lower the order"  # what needs less memory
 
@@ -144,9 +144,9 @@ class Mechanism(ABC):
 
     def check_rounds(self, release: Release) -> None:
         """Refuse to resume rounds that no run plays; here, each round must have measured its table."""
-        content: TableContent = release.content  # type: ignore[assignment]
+        record: NoisyTablesRecord = release.record  # type: ignore[assignment]
         played = Counter(release.domain.clique(played.clique) for played in release.rounds)
-        if played - Counter(release.domain.clique(table.clique) for table in content.noisy_tables):
+        if played - Counter(release.domain.clique(table.clique) for table in record.noisy_tables):
             raise DataError(NOT_ITS_ROUNDS.format(name=self.name))
 
     def columns(self, workload: Workload) -> list[str]:

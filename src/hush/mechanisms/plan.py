@@ -28,7 +28,7 @@ from hush.privacy.exact_sampling import Entropy
 from hush.privacy.gate import DeclaredStatistic, Request
 from hush.privacy.ledger import Ledger
 from hush.privacy.sensitivity import Neighbours, sensitivity
-from hush.release.content import strategy_inconsistency
+from hush.release.record import strategy_inconsistency
 from hush.release.release import Release
 from hush.release.rounds import Round
 from hush.render.progress_bar import SECONDS_BEFORE_BAR, progress_bar

@@ -112,7 +112,7 @@ class ReleaseJob:
     @classmethod
     def resumed(cls, release: Release, **options: Any) -> Self:
         """The job that continues an interrupted release with its own plan; takes the options of a job."""
-        if release.content.charged_at_once:
+        if release.record.charged_at_once:
             raise BudgetError(f"a release of {release.mechanism} is measured with one charge and cannot be resumed")
         if release.complete:
             raise BudgetError("the release is complete: its budget is spent, and there is nothing to resume")
@@ -184,7 +184,7 @@ class ReleaseJob:
                 schema=table.schema,
                 workload=plan.workload,
                 statement=statement,
-                content=session.content(plan.settings.content_kind, complete=complete),
+                record=session.record(plan.settings.record_kind, complete=complete),
                 settings=plan.settings.pack_settings(),
                 complete=complete,
                 dataset=None if complete or book is None else book.dataset,
@@ -215,7 +215,7 @@ class ReleaseJob:
             domain=plan.domain,
             max_rows=table.unit.max_rows,
             constraints=table.schema.constraints,
-            earlier=None if self.resume is None else self.resume.content,
+            earlier=None if self.resume is None else self.resume.record,
             private=self.resume is None or not self.resume.statement.seeded,
             watch=watch,
             sums=plan.sums,
@@ -284,7 +284,7 @@ class ReleaseJob:
                 LaplaceEvent(1 / most, Fraction(1)) if plan.budget.pure else GaussianEvent(1 / (2 * most), Fraction(1))
             )
             table.check(MOST_SCORED_ROWS)
-        elif resume is not None and not resume.content.tables:
+        elif resume is not None and not resume.record.tables:
             raise BudgetError(
                 "the release to resume was interrupted before its first noisy table, and nothing is left to "
                 "measure one with; plan again with a budget of its own"
@@ -385,7 +385,7 @@ def check_resumable(
         "neighbours": promise.neighbours is not plan.neighbours,
         "unit": promise.unit != table.unit,
         "schema": release.schema != table.schema,
-        "content": release.content.kind != plan.settings.content_kind,
+        "content": release.record.kind != plan.settings.record_kind,
     }
     wrong = [what for what, differs in differing.items() if differs]
     if wrong:

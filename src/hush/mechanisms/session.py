@@ -37,12 +37,12 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.release.content import Content, LinearContent, ResidualContent, ZeroContent, empty_content
-from hush.release.histogram_content import HistogramContent
+from hush.release.histogram_record import HistogramRecord
 from hush.release.model_estimates import Distribution
+from hush.release.noisy_tables_record import DrawsRecord, NoisyTablesRecord
+from hush.release.record import LinearRecord, Record, ResidualRecord, ZeroRecord, empty_record
 from hush.release.record_files import check_storable
 from hush.release.rounds import LEAST_STDDEV, Round, Scored
-from hush.release.table_content import DrawContent, TableContent
 from hush.strategies.rare_levels import MergedQuery, Merging, merge_rare
 from hush.strategies.strategy import Strategy
 from hush.strategies.sum_strategy import SumStrategy
@@ -71,7 +71,7 @@ class Session:
         domain: Domain,
         max_rows: int,
         constraints: Sequence[Constraint] = (),
-        earlier: Content | None = None,
+        earlier: Record | None = None,
         private: bool = True,
         watch: Watch | None = None,
         sums: SumStrategy | None = None,
@@ -92,8 +92,8 @@ class Session:
         self.merging: Merging | None = None  # of levels, in all tables from here on
         self._coarse: Gate | None = None
         self.scored: Scored | None = None
-        self._answers: ResidualContent | LinearContent | None = None  # to a strategy measured at once
-        self.histogram: HistogramContent | None = earlier if isinstance(earlier, HistogramContent) else None
+        self._answers: ResidualRecord | LinearRecord | None = None  # to a strategy measured at once
+        self.histogram: HistogramRecord | None = earlier if isinstance(earlier, HistogramRecord) else None
         self.model: Solution[Distribution] | None = None
         self.bound: Sensitivity = sensitivity(ONE_CELL, max_rows=max_rows, neighbours=gate.neighbours)
 
@@ -190,7 +190,7 @@ class Session:
         """Noisy answers to every request of a strategy; all are charged together, before the first is read."""
         if self._answers is not None or self.noisy_tables:
             raise WorkloadError(ONE_RECORD)
-        requests, self._answers = strategy.requests(), empty_content(strategy)
+        requests, self._answers = strategy.requests(), empty_record(strategy)
         summed = [] if self.sums is None else self.sums.strategy.requests()
         step = max(1, len(requests) // 100)
         for number, answer in enumerate(self._gate.measure([*summed, *requests], note=note)):
@@ -216,18 +216,18 @@ class Session:
         assert self.sums is not None  # noqa: S101
         self.sums.tables[index] = answer.raw
 
-    def content(self, kind: str, *, complete: bool) -> Content:
+    def record(self, kind: str, *, complete: bool) -> Record:
         """Everything measured so far, as a release holds it."""
-        content = self._content(kind, complete=complete)
-        content.sums = self.sums
-        return content
+        record = self._record(kind, complete=complete)
+        record.sums = self.sums
+        return record
 
-    def _content(self, kind: str, *, complete: bool) -> Content:
+    def _record(self, kind: str, *, complete: bool) -> Record:
         if self._answers is not None or self.histogram is not None:
             return self._answers or self.histogram  # type: ignore[return-value]
-        if kind == ZeroContent.kind and not self.noisy_tables:
-            return ZeroContent()
-        return (DrawContent if kind == DrawContent.kind else TableContent)(
+        if kind == ZeroRecord.kind and not self.noisy_tables:
+            return ZeroRecord()
+        return (DrawsRecord if kind == DrawsRecord.kind else NoisyTablesRecord)(
             self.domain,
             self.noisy_tables,
             rounds=self.rounds,

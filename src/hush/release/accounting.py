@@ -25,16 +25,16 @@ from hush.privacy.sensitivity import RowNorms, sensitivity
 from hush.release.statement import Statement, event_parts
 
 if TYPE_CHECKING:
-    from hush.release.content import Content
+    from hush.release.record import Record
 
 ROUNDING = Fraction(1, 10**9)  # other machines and versions may round the same noise or budget to other last digits
 LARGEST_EPSILON = 2**64
 
 
-def measured_event(statement: Statement, content: Content) -> ComposedEvent:
+def measured_event(statement: Statement, record: Record) -> ComposedEvent:
     """What the noise of every answer and every choice on record cost a unit of the statement, as one event."""
-    noise = noise_events(statement, content.all_law_counts())
-    choices = Counter(SelectionEvent(Fraction(played.epsilon)) for played in content.rounds if played.epsilon > 0)
+    noise = noise_events(statement, record.all_law_counts())
+    choices = Counter(SelectionEvent(Fraction(played.epsilon)) for played in record.rounds if played.epsilon > 0)
     return ComposedEvent((*noise.items(), *choices.items()))
 
 
@@ -47,27 +47,27 @@ def noise_events(statement: Statement, laws: Mapping[tuple[RowNorms, Noise], int
     return events
 
 
-def contradiction(statement: Statement, content: Content) -> str | None:
+def contradiction(statement: Statement, record: Record) -> str | None:
     """Explain why a statement is not that of these measurements; None if it is."""
-    unpaid, unused = noise_differences(statement, content)
+    unpaid, unused = noise_differences(statement, record)
     if unpaid:
         return "it holds a table whose noise it does not account for"
-    if unused and content.charged_at_once:
+    if unused and record.charged_at_once:
         return "it accounts for noise that it does not hold"
     choices: Counter[float] = Counter()
     for event, count in event_parts(statement.event):
         if isinstance(event, SelectionEvent) and event.epsilon < LARGEST_EPSILON:
             choices[float(event.epsilon)] += count
-    if Counter(played.epsilon for played in content.rounds if played.epsilon > 0) - choices:
+    if Counter(played.epsilon for played in record.rounds if played.epsilon > 0) - choices:
         return "it holds a choice that it does not account for"
     return beyond_budget(statement)
 
 
-def noise_differences(statement: Statement, content: Content) -> tuple[Counter[Event], Counter[Event]]:
+def noise_differences(statement: Statement, record: Record) -> tuple[Counter[Event], Counter[Event]]:
     """Noise that was measured and is not stated, and noise that is stated and was not measured."""
     parts = event_parts(statement.event)
     stated = Counter({event: count for event, count in parts if not isinstance(event, CHOICES)})
-    return unmatched(noise_events(statement, content.all_law_counts()), stated)
+    return unmatched(noise_events(statement, record.all_law_counts()), stated)
 
 
 def unmatched(measured: Counter[Event], stated: Counter[Event]) -> tuple[Counter[Event], Counter[Event]]:

@@ -93,7 +93,7 @@ def placing_of(model: Model, release: Release) -> Placing:
     A fitted model has no negative counts, so that its rarest levels hold too many rows; where they are far from the
     others, the mean follows them. The least change of the model that meets the measured mean takes that back.
     """
-    sums = release.content.sums
+    sums = release.record.sums
     if sums is None or not isinstance(model.distribution, GraphicalModel):
         return Placing()
     bin_means: dict[str, Floats] = {}

@@ -26,7 +26,7 @@ from hush.strategies.strategy_files import FactorFile, build_factor, store_facto
 from hush.workloads.threshold_target import TargetQuery
 
 if TYPE_CHECKING:
-    from hush.release.table_content import TableContent
+    from hush.release.noisy_tables_record import NoisyTablesRecord
 
 Played = TypeVar("Played", bound=Round)
 
@@ -157,7 +157,7 @@ class ScoredFile(Stored):
         return Scored(cliques=cliques, **columns)
 
 
-class RecordFile(Stored, Generic[Played], tag_field="kind", tag="tables"):
+class NoisyTablesFile(Stored, Generic[Played], tag_field="kind", tag="tables"):
     """What an adaptive mechanism measured and chose, and its model."""
 
     tables: list[NoisyTableFile]
@@ -168,10 +168,10 @@ class RecordFile(Stored, Generic[Played], tag_field="kind", tag="tables"):
     model: DistributionFile | None
 
     @classmethod
-    def of(cls, content: TableContent) -> RecordFile[Played]:
-        merged = [table.asked.merging for table in content.noisy_tables if isinstance(table.asked, MergedQuery)]
+    def of(cls, record: NoisyTablesRecord) -> NoisyTablesFile[Played]:
+        merged = [table.asked.merging for table in record.noisy_tables if isinstance(table.asked, MergedQuery)]
         codes = merged[0].codes if merged else {}
-        scored, fitted = content.scored, content.fitted
+        scored, fitted = record.scored, record.fitted
         return cls(
             tables=[
                 NoisyTableFile(
@@ -182,11 +182,11 @@ class RecordFile(Stored, Generic[Played], tag_field="kind", tag="tables"):
                     product=ProductQueryFile.of(table.asked) if isinstance(table.asked, ProductQuery) else None,
                     target=_target(table.asked) if isinstance(table.asked, TargetQuery) else None,
                 )
-                for table in content.noisy_tables
+                for table in record.noisy_tables
             ],
             merging=[MergedColumnFile(column=column, codes=levels) for column, levels in codes.items()],
-            rounds=cast("list[Played]", list(content.rounds)),
-            scored=None if scored is None else ScoredFile.of(content.domain, scored),
+            rounds=cast("list[Played]", list(record.rounds)),
+            scored=None if scored is None else ScoredFile.of(record.domain, scored),
             fit=None if fitted is None else FitFile.of(fitted.status, fitted.stats),
             model=None if fitted is None else store_distribution(fitted.value),
         )
@@ -210,11 +210,11 @@ class RecordFile(Stored, Generic[Played], tag_field="kind", tag="tables"):
         }
 
 
-class DrawRecordFile(RecordFile[Draw], tag="draws"):
+class DrawsFile(NoisyTablesFile[Draw], tag="draws"):
     """The same, where the rounds are queries drawn in a game."""
 
     def build(self, schema: Schema) -> dict[str, Any]:
-        """The arguments of the content; refused if a draw is out of turn or of a cell that does not exist."""
+        """The arguments of the record; refused if a draw is out of turn or of a cell that does not exist."""
         arguments, turn = super().build(schema), 2
         for draw in self.rounds:
             if draw.turn < turn or draw.cell >= schema.domain.size(draw.clique):

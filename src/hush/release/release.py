@@ -32,8 +32,8 @@ from hush.privacy.measurement import Measurement
 from hush.release.accounting import contradiction
 from hush.release.answer_columns import ErrorKind, Quantity
 from hush.release.answers import Answers
-from hush.release.content import LACKING, Content, content_class
 from hush.release.intervals import NoiseIntervals
+from hush.release.record import LACKING, Record, record_class
 from hush.release.rounds import Round
 from hush.release.statement import STAMP, Statement
 from hush.render.text_table import TextTable
@@ -62,7 +62,7 @@ SHOWN_TABLES = 12  # in a notebook
 
 
 class ReleaseFile(Stored):
-    """The file of a release; the kind that its content names says how that is read."""
+    """The file of a release; the kind that its record names says how that is read."""
 
     mechanism: str
     complete: bool
@@ -84,7 +84,7 @@ class ReleaseFile(Stored):
 class Release:
     """What a mechanism published: estimates with errors, and the privacy statement.
 
-    `content` holds the noisy answers and says how they are estimated. `mechanism` and `settings` say how they were
+    `record` holds the noisy answers and says how they are estimated. `mechanism` and `settings` say how they were
     made; `dataset` is the name that the ledger charges an interrupted release to. Everything here is post-processing:
     it reads no private data and costs no privacy.
 
@@ -102,7 +102,7 @@ class Release:
         schema: Schema,
         workload: Workload,
         statement: Statement,
-        content: Content,
+        record: Record,
         settings: Mapping[str, Any] | None = None,
         complete: bool = True,
         dataset: str | None = None,
@@ -111,7 +111,7 @@ class Release:
         self.schema = schema
         self.workload = workload
         self.statement = statement
-        self.content = content
+        self.record = record
         self.settings = dict(settings or {})
         self.complete = complete
         self.dataset = dataset
@@ -120,7 +120,7 @@ class Release:
     @cached_property
     def estimates(self) -> Estimates:
         """Counts and covariances."""
-        estimates = self.content.estimates(self)
+        estimates = self.record.estimates(self)
         if 1 not in self.domain.shape or isinstance(estimates, BoundedEstimates):
             return estimates
         return ConstantColumnEstimates(estimates, self.domain)
@@ -128,16 +128,16 @@ class Release:
     @property
     def noisy_tables(self) -> tuple[Measurement, ...]:
         """The tables an adaptive mechanism measured, in order."""
-        return self.content.noisy_tables
+        return self.record.noisy_tables
 
     @property
     def rounds(self) -> tuple[Round, ...]:
         """The choices an adaptive mechanism made, in order."""
-        return self.content.rounds
+        return self.record.rounds
 
     def measurements(self) -> list[Measurement]:
         """What was measured, as evidence that a model can be fitted to."""
-        return self.content.measurements()
+        return self.record.measurements()
 
     def inconsistency(self) -> str | None:
         """Explain why a loaded release cannot be what it says; None if all is well."""
@@ -147,13 +147,13 @@ class Release:
             return "the rules of its schema are not those that its privacy statement has the fingerprint of"
         if self.statement.unit != self.schema.unit:
             return "it states another privacy unit than its schema"
-        sums = self.content.sums
+        sums = self.record.sums
         reason = sums_inconsistency(None if sums is None else sums.strategy, self.workload, self.statement.neighbours)
         if reason is None and sums is not None:
             reason = next((each for term in self.workload.sum_terms if (each := grid_fault(term, self.schema))), None)
-            lacking = self.complete and self.content.charged_at_once and not sums.complete
+            lacking = self.complete and self.record.charged_at_once and not sums.complete
             reason = reason or (LACKING if lacking else None)
-        return reason or self.content.inconsistency(self) or contradiction(self.statement, self.content)
+        return reason or self.record.inconsistency(self) or contradiction(self.statement, self.record)
 
     def _as_measured(self, cliques: Iterable[Clique]) -> list[Measurement]:
         """Estimated tables, each as if measured by itself."""
@@ -166,12 +166,12 @@ class Release:
     @property
     def consistent(self) -> bool:
         """Whether its tables agree on what they share."""
-        return self.content.consistent
+        return self.record.consistent
 
     @property
     def bounded(self) -> bool:
         """Whether a model answers tables that were not measured, with bounds on their errors."""
-        return self.content.bounded
+        return self.record.bounded
 
     @property
     def domain(self) -> Domain:
@@ -281,7 +281,7 @@ class Release:
             named.append((varying, coefficients))
         if not named:
             raise WorkloadError("a combination of no tables; give at least one clique with its coefficients")
-        estimate, law = self.content.combination(named)
+        estimate, law = self.record.combination(named)
         values, errors = np.array([estimate]), np.array([law.stddev])
         margins = ErrorMargins(errors, np.zeros(1), lambda: ((law,), np.zeros(1, dtype=np.int64)))
         value = Quantity("value", values, errors, intervals=NoiseIntervals(values, margins))
@@ -301,7 +301,7 @@ class Release:
 
         Reference: [Li 2013, sec. 3.5.3].
         """
-        return self.content.nonnegative_cells(self, method)[1]
+        return self.record.nonnegative_cells(self, method)[1]
 
     def nonnegative_term(
         self, which: int | Term = 0, *, method: str = "hybrid", level: float = 0.95
@@ -320,9 +320,9 @@ class Release:
         term = self._term(which)
         if not isinstance(term, ProductTerm):
             raise not_answered(term)
-        self.content.require_tables()
+        self.record.require_tables()
         unbiased = self.term(which, level=level, unbiased=True)
-        values = None if method == "clip" else block_answers(*self.content.nonnegative_cells(self, method), term)
+        values = None if method == "clip" else block_answers(*self.record.nonnegative_cells(self, method), term)
         answers = nonnegative_answers(unbiased, term, values)
         return replace(answers, quantities=self._based(answers).quantities)
 
@@ -362,7 +362,7 @@ class Release:
         if cells > LARGEST_TABLES:
             raise SizeError(f"{len(names)} tables have {cells:,} cells in all; ask for fewer at a time")
         tables = {clique: self.estimates.counts(clique) for clique in names}
-        if kind == "unbiased" or not self.content.tables:  # else nothing was measured, and all are 0
+        if kind == "unbiased" or not self.record.tables:  # else nothing was measured, and all are 0
             return tables
         from hush.inference.nonnegative_tables import nonnegative_tables, whole_tables
 
@@ -379,14 +379,14 @@ class Release:
         """Answer a counting query in SQL; docs/sql.md lists what is supported."""
         from hush.release.sql_answers import answer_sql
 
-        unknown = self.content.errors is ErrorKind.NONE
+        unknown = self.record.errors is ErrorKind.NONE
         answers = answer_sql(
             text,
             self.schema,
             self.estimates,
             level=level,
             error_kind=ErrorKind.NONE if unknown else ErrorKind.EXACT,
-            sums=self.content.sums,
+            sums=self.record.sums,
         )
         return self._based(replace(answers, notes=(*answers.notes, *self._notes())))
 
@@ -454,11 +454,11 @@ class Release:
 
         if method not in ROUTES:
             raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(ROUTES)}")
-        self.content.require_tables()
+        self.record.require_tables()
         loose = tolerance is None or tolerance >= TOLERANCE
         plain = cliques is None and max_size_mb is None and method != "approximate" and loose
-        if plain and self.content.fitted is not None:
-            return self._cautioned(Model(self.schema, self.content.fitted, self.measurements()))
+        if plain and self.record.fitted is not None:
+            return self._cautioned(Model(self.schema, self.record.fitted, self.measurements()))
         noisy = self.measurements()
         inside = None if cliques is None else Restriction(self.domain, cliques, noisy)
         options: dict[str, Any] = {
@@ -531,7 +531,7 @@ class Release:
 
         Where estimates have other errors than those of the noise, no interval holds, nor bounds anything.
         """
-        if (errors := self.content.errors) is None:
+        if (errors := self.record.errors) is None:
             return answers
         marked = [ErrorKind.EXACT, ErrorKind.APPROXIMATE]
         if errors is ErrorKind.NOISE:
@@ -543,7 +543,7 @@ class Release:
 
     def _total(self) -> float:
         """The number of records of a model."""
-        stated = self.content.total()
+        stated = self.record.total()
         return max(float(self.estimates.counts(())), SMALLEST_TOTAL) if stated is None else stated
 
     def _cautioned(self, model: Model) -> Model:
@@ -576,7 +576,7 @@ class Release:
             rescue = Path(tempfile.mkdtemp(prefix="hush-"), Path(path).name)
             self.save(rescue)
             raise ArchiveError(f"{error}; the budget is spent, so the release is kept in {rescue}") from None
-        content = ReleaseFile(
+        stored = ReleaseFile(
             mechanism=self.mechanism,
             complete=self.complete,
             privacy=self.statement.to_dict(),
@@ -585,10 +585,10 @@ class Release:
             workload=WorkloadFile.of(self.workload),
             settings=self.settings,
             dataset=self.dataset,
-            content=self.content.stored(),
-            sums=None if self.content.sums is None else MeasuredSumsFile.of(self.content.sums),
+            content=self.record.stored(),
+            sums=None if self.record.sums is None else MeasuredSumsFile.of(self.record.sums),
         )
-        manifest, arrays = pack(content)
+        manifest, arrays = pack(stored)
         write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays)
         self._in_a_file = True
 
@@ -597,18 +597,18 @@ class Release:
         """The release that `save` wrote."""
         stored: ReleaseFile = unpack(ReleaseFile, archive.content, archive, "release")
         kind = stored.content.get("kind") if isinstance(stored.content, dict) else None
-        content_type = content_class(kind)
-        if content_type is None:
-            raise ArchiveError(f"the file holds {shown(kind)}, a kind of content unknown to this hush; upgrade hush")
-        content = content_type.build(unpack(content_type.stored_type, stored.content, archive, "content"), schema)
+        record_type = record_class(kind)
+        if record_type is None:
+            raise ArchiveError(f"the file holds {shown(kind)}, a kind of record unknown to this hush; upgrade hush")
+        record = record_type.build(unpack(record_type.stored_type, stored.content, archive, "content"), schema)
         workload = stored.workload.build(schema.domain)
-        content.sums = None if stored.sums is None else stored.sums.build(workload)
+        record.sums = None if stored.sums is None else stored.sums.build(workload)
         release = cls(
             mechanism=stored.mechanism,
             schema=schema,
             workload=workload,
             statement=Statement.from_dict(stored.privacy),
-            content=content,
+            record=record,
             settings=stored.settings,
             complete=stored.complete,
             dataset=stored.dataset,
@@ -623,7 +623,7 @@ class Release:
             notes.append(f"{unit.cap_text}.")
         if not self.complete:
             notes.append("the release was interrupted; tables measured later are missing.")
-        return (*notes, *self.content.notes)
+        return (*notes, *self.record.notes)
 
     def _variances(self, clique: Clique) -> Floats:
         ones = np.ones(self.domain.sizes(clique))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.release.histogram_content import HistogramContent
+from hush.release.histogram_record import HistogramRecord
 from hush.render.markup import Markup, lines, shape, tag
 from hush.render.text_table import counted
 from hush.report.charts import SMALL, TALL, Axis, picture
@@ -30,15 +30,15 @@ INTRO = (
 
 def buckets_section(release: Release, number: int) -> Markup | None:
     """The buckets of each gridded column as a histogram; None for other releases. `number` is that of the picture."""
-    content = release.content
-    if not isinstance(content, HistogramContent) or not content.measured:
+    record = release.record
+    if not isinstance(record, HistogramRecord) or not record.measured:
         return None
-    figures = [_figure(release, content, axis, number + axis) for axis in range(content.gridded)]
+    figures = [_figure(release, record, axis, number + axis) for axis in range(record.gridded)]
     return lines(tag("h2", "The histogram and its buckets", id="buckets"), tag("p", INTRO), *figures)
 
 
-def _figure(release: Release, content: HistogramContent, axis: int, number: int) -> Markup:
-    name, grid = content.clique[axis], content.grids[axis]
+def _figure(release: Release, record: HistogramRecord, axis: int, number: int) -> Markup:
+    name, grid = record.clique[axis], record.grids[axis]
     counts = grid.added(release.counts(name), 0)
     title = f"{name}: {counted(grid.buckets, 'bucket')} of {grid.size:,} levels"
     shortest, longest = (f"{int(end):,}" for end in (grid.lengths.min(), grid.lengths.max()))
@@ -47,7 +47,7 @@ def _figure(release: Release, content: HistogramContent, axis: int, number: int)
     description = f"{title}. {sizes} The table below has the same numbers."
     drawn = picture(title, description, number, TALL, *_bars(release.schema[name], grid, counts), wide=WIDE)
     numbers = tag("details", tag("summary", "The numbers"), _listed(release.schema[name], grid, counts))
-    caption = tag("figcaption", sizes, _bias(content))
+    caption = tag("figcaption", sizes, _bias(record))
     return tag("figure", tag("h3", named(name, 60)), tag("div", drawn, class_="scroll"), caption, numbers)
 
 
@@ -85,7 +85,7 @@ def _listed(column: Column, grid: AxisGrid, counts: Floats) -> Markup:
     return page_table(("bucket", "levels", "rows"), rows, numbers=(1, 2), caption=caption)
 
 
-def _bias(content: HistogramContent) -> str:
-    if all(grid.whole for grid in content.grids):
+def _bias(record: HistogramRecord) -> str:
+    if all(grid.whole for grid in record.grids):
         return " Every level was measured by itself, so nothing is taken as evenly spread."
-    return f" Standard errors and intervals do not cover the error of spreading rows evenly. {content.bias_words}"
+    return f" Standard errors and intervals do not cover the error of spreading rows evenly. {record.bias_words}"

@@ -26,7 +26,7 @@ INTRO = (
 
 def means_section(release: Release) -> Markup | None:
     """Means and sums by the groups that they were measured for; None where none were."""
-    sums = release.content.sums
+    sums = release.record.sums
     terms = [] if sums is None else [term for _, term, _ in sums.measured if _shown(term)]
     tables = [table for term in terms if (table := _table(release, term)) is not None]
     return lines(tag("h2", "Means", id="means"), tag("p", INTRO), *tables) if tables else None

@@ -213,7 +213,7 @@ def report_html(
 
     Privacy: post-processing of the release; no private data is read.
     """
-    release.content.require_tables()
+    release.record.require_tables()
     heading = Heading(dataset=dataset, owner=owner, date=date, file_name=file_name)
     done = progress or (lambda _: None)
     columns = rank_columns(release.estimates)

@@ -243,7 +243,7 @@ class _Contract:
             kept = load(folder / "partial.hush")
             limit, used = (plan.rho, done.rho) if plan.epsilon is None else (plan.epsilon, done.epsilon)
             left = limit - (used or 0) > limit / 2**20
-            if plan.adaptive and (left or kept.content.tables):  # type: ignore[union-attr]
+            if plan.adaptive and (left or kept.record.tables):  # type: ignore[union-attr]
                 whole = plan.release(self.table, ledger=file, resume=kept)  # type: ignore[arg-type]
                 total = Ledger.open(file).total
                 _require(total == spent(whole.statement.event), "a resumed release does not state what was charged")
@@ -351,7 +351,7 @@ def _check_paid(release: Release) -> None:
     """Every noisy answer of a run that was not interrupted is in its release, and was paid for as its law says."""
     problem = release.inconsistency()
     _require(problem is None, f"a release is not what it says: {problem}")
-    lost = noise_differences(release.statement, release.content)[1]
+    lost = noise_differences(release.statement, release.record)[1]
     _require(not lost, "a release lacks noisy answers that were paid for")
 
 

@@ -14,7 +14,7 @@ from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.plan import Plan
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.measurement import Measurements
-from hush.release.content import LinearContent
+from hush.release.record import LinearRecord
 from hush.strategies.product_strategy import Recovery
 from hush.testing import TinyTable
 from hush.workloads import ProductTerm
@@ -48,12 +48,12 @@ def planned(case: str) -> Plan:
 def released(case: str, seed: int = 0, table: TinyTable = TABLE) -> hush.Release:
     """A release of ASKED whose strategy is recovered in the way of the case."""
     made = planned(case).release(table, entropy=NotPrivateEntropy(seed))
-    answers = Measurements(replace(made.content.answers.strategy, recovery=CASES[case][2]))
-    for index in range(len(made.content.answers)):
-        answers[index] = made.content.answers[index]
+    answers = Measurements(replace(made.record.answers.strategy, recovery=CASES[case][2]))
+    for index in range(len(made.record.answers)):
+        answers[index] = made.record.answers[index]
     return hush.Release(
         mechanism=made.mechanism,
-        content=LinearContent(answers),
+        record=LinearRecord(answers),
         schema=made.schema,
         workload=ASKED,
         statement=made.statement,

@@ -1,4 +1,4 @@
-"""The content of adaptive mechanisms: noisy tables, the rounds that chose them, and the model of them all.
+"""The record of adaptive mechanisms: noisy tables, the rounds that chose them, and the model of them all.
 
 The best linear unbiased estimate answers tables inside a measured one, with exact intervals. The model answers any
 other, with a bound on the error of the table if one is known. The scores in a file must promise no more than its
@@ -22,9 +22,9 @@ from hush.privacy.noise import Noise
 from hush.privacy.selection import BETA
 from hush.privacy.sensitivity import ONE_CELL, RowNorms, sensitivity
 from hush.release.bounded_answers import MeasuredEstimates
-from hush.release.content import Content
 from hush.release.error_bounds import ErrorBounds
-from hush.release.record_files import DrawRecordFile, RecordFile
+from hush.release.record import Record
+from hush.release.record_files import DrawsFile, NoisyTablesFile
 from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law
 from hush.release.statement import Statement
 
@@ -56,14 +56,14 @@ def too_sure(statement: Statement, rounds: Sequence[Round], scored: Scored, *, g
     return None if sound else "its scores promise more than its choices can"
 
 
-class TableContent(Content):
+class NoisyTablesRecord(Record):
     """Whole tables with Gaussian noise, how they were chosen, and one model of them all.
 
     A release interrupted before its first table answers nothing; it can be resumed.
     """
 
     kind: ClassVar[str] = "tables"
-    stored_type: ClassVar[Any] = RecordFile[Round]
+    stored_type: ClassVar[Any] = NoisyTablesFile[Round]
     bounded: ClassVar[bool] = True
 
     def __init__(
@@ -135,7 +135,7 @@ class TableContent(Content):
         return too_sure(release.statement, self.rounds, self.scored, generalized=generalized)
 
 
-class DrawContent(TableContent):
+class DrawsRecord(NoisyTablesRecord):
     """Noisy columns, queries drawn in a private game as `rounds`, and the model of both.
 
     A model with other options than the defaults of `release.model()`, or of an interrupted release, uses the columns
@@ -143,4 +143,4 @@ class DrawContent(TableContent):
     """
 
     kind: ClassVar[str] = "draws"
-    stored_type: ClassVar[Any] = DrawRecordFile
+    stored_type: ClassVar[Any] = DrawsFile

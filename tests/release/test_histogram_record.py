@@ -57,7 +57,7 @@ def all_answers(release: hush.Release) -> dict[str, Any]:
 )
 def test_every_answer_from_buckets_says_that_bias_is_not_in_its_errors(asked: Any, epsilon: float) -> None:
     release = numbers_by_group(epsilon, asked)
-    assert not release.content.grids[0].whole
+    assert not release.record.grids[0].whole
     for question, answers in all_answers(release).items():
         assert set(answers.to_arrow()["basis"].to_pylist()) == {"noise"}, question
         assert any("evenly spread within each bucket" in note for note in answers.notes), question
@@ -68,18 +68,18 @@ def test_every_answer_from_buckets_says_that_bias_is_not_in_its_errors(asked: An
 def test_single_levels_that_were_counted_one_by_one_have_exact_errors() -> None:
     """Nothing is treated as alike, and no count is moved: the kinds are those of any other release."""
     release = numbers_by_group(20.0, hush.queries.identity)
-    assert release.content.grids[0].whole
+    assert release.record.grids[0].whole
     kinds = {
         question: set(answers.to_arrow()["basis"].to_pylist()) for question, answers in all_answers(release).items()
     }
     assert kinds["cells"] == kinds["term"] == kinds["marginal"] == kinds["COUNT(*)"] == {"exact"}
     assert kinds["AVG(x)"] == kinds["MEDIAN(x)"] == {"binned"}
-    assert not release.content.notes
+    assert not release.record.notes
 
 
 def test_counts_that_were_moved_say_so() -> None:
     release = numbers_by_group(20.0, hush.queries.prefix)
-    assert release.content.grids[0].whole
+    assert release.record.grids[0].whole
     answers = release.marginal("x")
     assert set(answers.to_arrow()["basis"].to_pylist()) == {"noise"}
     assert any("without negative counts" in note for note in answers.notes)
@@ -91,7 +91,7 @@ def test_counts_that_were_moved_say_so() -> None:
 )
 def test_a_measured_bias_is_told_with_what_it_is_the_bias_of(asked: Any, words: str) -> None:
     release = numbers_by_group(0.02, asked, bias_share=0.3)
-    (note, *_) = release.content.notes
+    (note, *_) = release.record.notes
     assert f"for {words} (root mean square over all of them); for other questions it was not measured" in note
 
 
@@ -145,7 +145,7 @@ def test_intervals_hold_where_every_level_was_counted_by_itself(planned: str) ->
             for run in range(10):
                 seed = int(1e6 * epsilon) + 1000 * number + run
                 release = ReleaseJob(plan, entropy=NotPrivateEntropy(seed)).run(table)
-                if not release.content.grids[0].whole:
+                if not release.record.grids[0].whole:
                     continue
                 for kind, workload in WORKLOADS.items():
                     (term,) = workload.products
@@ -166,7 +166,7 @@ def test_cells_read_off_buckets_are_off_by_more_than_the_noise() -> None:
     shares = []
     for seed in range(20):
         release = ReleaseJob(plan, entropy=NotPrivateEntropy(seed)).run(table)
-        if not release.content.grids[0].whole:
+        if not release.record.grids[0].whole:
             answers = release.marginal("x")
             assert answers.quantities[0].error_kind == "noise"
             shares.append(covered(answers, x))

@@ -1,4 +1,4 @@
-"""The content of `dawa`: noisy counts of buckets and hats, and the looks that chose the buckets."""
+"""The record of `dawa`: noisy counts of buckets and hats, and the looks that chose the buckets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
 from hush.privacy.sensitivity import RowNorms
 from hush.release.answer_columns import ErrorKind
-from hush.release.content import Content
+from hush.release.record import Record
 from hush.schema import Schema
 
 if TYPE_CHECKING:
@@ -101,32 +101,32 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
     tables: list[HatTableFile]
 
     @classmethod
-    def of(cls, content: HistogramContent) -> Self:
+    def of(cls, record: HistogramRecord) -> Self:
         looks = []
-        for look in content.looks:
+        for look in record.looks:
             asked = look.asked
             grids = asked.grids if isinstance(asked, GridBias) else ()
             cuts = [np.array(grid.cuts) for grid in grids]
             looks.append(LookFile(value=int(look.raw), law=LawFile.of(look.law), cuts=cuts))
         return cls(
-            clique=content.clique,
-            gridded=content.gridded,
-            queries=content.queries,
+            clique=record.clique,
+            gridded=record.gridded,
+            queries=record.queries,
             looks=looks,
-            cuts=[np.array(grid.cuts) for grid in content.grids],
+            cuts=[np.array(grid.cuts) for grid in record.grids],
             tables=[
                 HatTableFile(
                     hats=list(table.asked.hats),  # type: ignore[union-attr]
-                    level=content.level(table),
+                    level=record.level(table),
                     law=LawFile.of(table.law),
                     values=table.raw,
                 )
-                for table in content.measured
+                for table in record.measured
             ],
         )
 
     def build(self, schema: Schema) -> dict[str, Any]:
-        """The arguments of the content; refused where they do not fit together."""
+        """The arguments of the record; refused where they do not fit together."""
         domain = schema.domain
         clique = domain.check(self.clique)
         sizes = domain.sizes(clique)
@@ -186,7 +186,7 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
         return grids
 
 
-class HistogramContent(Content):
+class HistogramRecord(Record):
     """One histogram over a clique whose leading attributes are gridded, with what was looked at before."""
 
     kind: ClassVar[str] = "histogram"

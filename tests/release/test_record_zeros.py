@@ -18,7 +18,7 @@ from hush.mechanisms.mechanism import Mechanism
 from hush.privacy.budget import Cost
 from hush.privacy.events import GaussianEvent, SelectionEvent, price
 from hush.release.accounting import measured_event
-from hush.release.content import ZeroContent
+from hush.release.record import ZeroRecord
 from hush.testing import TinyTable
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
@@ -50,8 +50,8 @@ def test_it_comes_back_from_its_file_at_no_cost(tmp_path: Path) -> None:
     path = edited(written(AllZero(), tmp_path / "x.hush"), lambda manifest: None)
     release = hush.load(path)
     assert isinstance(release, hush.Release)
-    assert isinstance(release.content, ZeroContent)
-    assert price(release.statement.event) == measured_event(release.statement, release.content).cost == Cost()
+    assert isinstance(release.record, ZeroRecord)
+    assert price(release.statement.event) == measured_event(release.statement, release.record).cost == Cost()
     assert not release.counts(("a", "b")).any()
     assert [finding.passed for finding in check_release(path)] == [True, True]
     assert "nothing was measured" in check_release(path)[1].detail
@@ -74,7 +74,7 @@ def interrupted(manifest: dict[str, Any]) -> None:
 
 
 def smuggled(manifest: dict[str, Any]) -> None:
-    """Numbers in a part that the content does not have."""
+    """Numbers in a part that the record does not have."""
     manifest["content"]["noisy"] = [39, 1]
 
 
@@ -102,10 +102,10 @@ def test_noisy_answers_that_claim_to_cost_nothing_are_refused(mechanism: Mechani
             hush.load(edited(path, change))
 
 
-def test_noisy_answers_under_the_name_of_its_content_are_refused(tmp_path: Path) -> None:
+def test_noisy_answers_under_the_name_of_its_record_are_refused(tmp_path: Path) -> None:
     def zeros(manifest: dict[str, Any]) -> None:
         manifest["privacy"]["event"] = FREE
-        manifest["content"]["kind"] = ZeroContent.kind
+        manifest["content"]["kind"] = ZeroRecord.kind
 
     with pytest.raises(ArchiveError):
         hush.load(edited(written(Independent(), tmp_path / "x.hush"), zeros))

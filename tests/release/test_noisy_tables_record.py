@@ -15,9 +15,9 @@ from hush.privacy.events import GaussianEvent, SelectionEvent, compose
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
+from hush.release.noisy_tables_record import NoisyTablesRecord
 from hush.release.rounds import Round
 from hush.release.statement import Statement
-from hush.release.table_content import TableContent
 from hush.schema import ROW, Schema, Unit
 from hush.testing import TinyTable
 
@@ -35,7 +35,7 @@ def made(event=NOISE, tables=1, variance=Fraction(4), relation=Neighbours.ADD_RE
         schema=Schema(Schema.from_domain(DOMAIN).columns, unit=unit),
         workload=Workload.kway(DOMAIN, 1),
         statement=statement,
-        content=TableContent(DOMAIN, [noisy] * tables),
+        record=NoisyTablesRecord(DOMAIN, [noisy] * tables),
     )
 
 
@@ -83,13 +83,13 @@ def test_every_choice_is_accounted_for_once():
     half, third = SelectionEvent(Fraction(1, 2)), SelectionEvent(Fraction(1, 3))
     release = made(compose([NOISE, half, third, third]))
     for rounds in ([], [1 / 2], [1 / 3, 1 / 2, 1 / 3], [0.0, 0.0, 1 / 2]):
-        release.content.rounds = tuple(map(played, rounds))
+        release.record.rounds = tuple(map(played, rounds))
         assert release.inconsistency() is None
     for rounds in ([1 / 2, 1 / 2], [1 / 4], [1 / 3, 1 / 3, 1 / 3], [1e300]):
-        release.content.rounds = tuple(map(played, rounds))
+        release.record.rounds = tuple(map(played, rounds))
         assert release.inconsistency() == "it holds a choice that it does not account for"
     endless = made(compose([NOISE, SelectionEvent(Fraction(10**400))]))
-    endless.content.rounds = (played(1e300),)
+    endless.record.rounds = (played(1e300),)
     assert endless.inconsistency() is not None
 
 
@@ -109,9 +109,9 @@ def test_scores_promise_no_more_than_choices_can(mechanism, relation):
     table = TinyTable(domain, [(*row, 0) for row in ROWS])
     own = mechanism.plan(workload, Budget(rho=0.3), neighbours=relation).release(table)
     assert own.inconsistency() is None
-    scored = own.content.scored
+    scored = own.record.scored
     for change in ({"slopes": scored.slopes * 0.4}, {"slacks": scored.slacks - 0.1 * scored.slopes}):
-        own.content.scored = replace(scored, **change)
+        own.record.scored = replace(scored, **change)
         assert own.inconsistency() == "its scores promise more than its choices can"
 
 
@@ -122,7 +122,7 @@ def release() -> hush.Release:
 
 def test_measured_tables_are_answered_by_what_was_measured(release):
     last = release.noisy_tables[-1]
-    unbiased = release.content.unbiased()
+    unbiased = release.record.unbiased()
     assert unbiased is not None
     np.testing.assert_allclose(release.counts(last.clique, unbiased=True), unbiased.counts(last.clique))
     assert len(release.measurements()) == len(release.noisy_tables)
@@ -130,10 +130,10 @@ def test_measured_tables_are_answered_by_what_was_measured(release):
 
 
 def test_the_model_is_the_one_that_was_fitted_unless_another_is_wished_for(release):
-    assert release.model().distribution is release.content.fitted.value
-    assert release.model(tolerance=0.5).distribution is release.content.fitted.value
-    assert release.model(max_size_mb=1.0).distribution is not release.content.fitted.value
-    assert release.model([("a", "b")]).distribution is not release.content.fitted.value
+    assert release.model().distribution is release.record.fitted.value
+    assert release.model(tolerance=0.5).distribution is release.record.fitted.value
+    assert release.model(max_size_mb=1.0).distribution is not release.record.fitted.value
+    assert release.model([("a", "b")]).distribution is not release.record.fitted.value
 
 
 def test_bounds_are_asked_by_name(release):
@@ -150,10 +150,10 @@ def test_an_interrupted_release_answers_with_what_it_has(release):
         workload=release.workload,
         statement=replace(release.statement),
         complete=False,
-        content=TableContent(DOMAIN, release.noisy_tables[:2]),
+        record=NoisyTablesRecord(DOMAIN, release.noisy_tables[:2]),
         settings=release.settings,
     )
-    assert part.content.fitted is None
+    assert part.record.fitted is None
     assert part.model().tables([("a", "c")])[("a", "c")].sum() == pytest.approx(part.model().total)
     assert "interrupted" in repr(part)
     assert any("missing" in note for note in part.marginal("a").notes)

@@ -1,4 +1,4 @@
-"""Content: the noisy answers of a release and how counts are estimated from them; files name its kind.
+"""Record: the noisy answers of a release and how counts are estimated from them; files name its kind.
 
 Residual answers are reconstructed. The strategy says how answers to a linear strategy are recovered: product by
 product, all together, or through marginals. Where nothing was measured, every estimate is 0.
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from hush.schema import Schema
 
 
-class Content(ABC):
+class Record(ABC):
     """What a release is made of, whichever mechanism measured it.
 
     `consistent`: tables agree on what they share. `bounded`: a model answers tables that were not measured, with
@@ -102,13 +102,13 @@ class Content(ABC):
         return self.law_counts() if self.sums is None else self.law_counts() + self.sums.law_counts()
 
     def stored(self) -> Stored:
-        """The content as files hold it."""
-        content: Stored = self.stored_type.of(self)
-        return content
+        """The record as files hold it."""
+        record: Stored = self.stored_type.of(self)
+        return record
 
     @classmethod
     def build(cls, stored: Any, schema: Schema) -> Self:
-        """The content that a file holds; ArchiveError where it does not fit together."""
+        """The record that a file holds; ArchiveError where it does not fit together."""
         return cls(**stored.build(schema))
 
     def require_tables(self) -> None:
@@ -134,15 +134,15 @@ class Content(ABC):
         )
 
 
-def content_class(kind: object) -> type[Content] | None:
-    """The content class of a kind in files; None if this version knows no such kind."""
-    contents: tuple[type[Content], ...] = (ResidualContent, LinearContent, ZeroContent)
-    if kind not in [content.kind for content in contents]:  # else the modules that adaptive mechanisms need stay away
-        from hush.release.histogram_content import HistogramContent
-        from hush.release.table_content import DrawContent, TableContent
+def record_class(kind: object) -> type[Record] | None:
+    """The record class of a kind in files; None if this version knows no such kind."""
+    records: tuple[type[Record], ...] = (ResidualRecord, LinearRecord, ZeroRecord)
+    if kind not in [record.kind for record in records]:  # else the modules that adaptive mechanisms need stay away
+        from hush.release.histogram_record import HistogramRecord
+        from hush.release.noisy_tables_record import DrawsRecord, NoisyTablesRecord
 
-        contents = (TableContent, DrawContent, HistogramContent)
-    return next((content for content in contents if content.kind == kind), None)
+        records = (NoisyTablesRecord, DrawsRecord, HistogramRecord)
+    return next((record for record in records if record.kind == kind), None)
 
 
 LACKING = "it says it is complete, and lacks tables"
@@ -158,9 +158,9 @@ class ResidualAnswersFile(Stored, tag_field="kind", tag="residual"):
     filled: BoolVector
 
     @classmethod
-    def of(cls, content: ResidualContent) -> Self:
-        answers = content.answers
-        return cls(strategy=ResidualStrategyFile.of(content.strategy), noisy=answers.flat, filled=answers.filled)
+    def of(cls, record: ResidualRecord) -> Self:
+        answers = record.answers
+        return cls(strategy=ResidualStrategyFile.of(record.strategy), noisy=answers.flat, filled=answers.filled)
 
     def build(self, schema: Schema) -> dict[str, Any]:
         answers = Measurements(self.strategy.build(schema.domain))
@@ -177,10 +177,10 @@ class LinearAnswersFile(Stored, tag_field="kind", tag="linear"):
     noisy: list[IntTable | None]
 
     @classmethod
-    def of(cls, content: LinearContent) -> Self:
-        answers = content.answers
+    def of(cls, record: LinearRecord) -> Self:
+        answers = record.answers
         noisy = [answers[index] if filled else None for index, filled in enumerate(answers.filled.tolist())]
-        return cls(strategy=LinearStrategyFile.of(content.strategy), noisy=noisy)
+        return cls(strategy=LinearStrategyFile.of(record.strategy), noisy=noisy)
 
     def build(self, schema: Schema) -> dict[str, Any]:
         strategy = self.strategy.build(schema.domain)
@@ -195,7 +195,7 @@ class LinearAnswersFile(Stored, tag_field="kind", tag="linear"):
         return {"answers": answers}
 
 
-class StrategyContent(Content, Generic[MeasuredStrategy]):
+class StrategyRecord(Record, Generic[MeasuredStrategy]):
     """Noisy answers to a strategy that was fixed beforehand."""
 
     charged_at_once: ClassVar[bool] = True
@@ -225,7 +225,7 @@ class StrategyContent(Content, Generic[MeasuredStrategy]):
         return strategy_inconsistency(self.strategy, release.workload, release.statement.neighbours)
 
 
-class ResidualContent(StrategyContent[ResidualStrategy]):
+class ResidualRecord(StrategyRecord[ResidualStrategy]):
     """Noisy residual tables; unbiased estimates of every marginal of the closure, mutually consistent."""
 
     kind: ClassVar[str] = "residual"
@@ -239,7 +239,7 @@ class ResidualContent(StrategyContent[ResidualStrategy]):
         return Reconstruction(self.answers).estimate_of(parts), combination_law(self.answers, parts)
 
 
-class LinearContent(StrategyContent[LinearStrategy]):
+class LinearRecord(StrategyRecord[LinearStrategy]):
     """Noisy answers to products of factors; unbiased estimates of everything that they support."""
 
     kind: ClassVar[str] = "linear"
@@ -290,25 +290,25 @@ class LinearContent(StrategyContent[LinearStrategy]):
 NOTHING = "nothing was measured: every count is given as 0, whatever the rows are."
 
 
-class ZeroContentFile(Stored, tag_field="kind", tag="zeros"):
+class ZeroRecordFile(Stored, tag_field="kind", tag="zeros"):
     """No answers at all."""
 
     @classmethod
-    def of(cls, content: ZeroContent) -> Self:
+    def of(cls, record: ZeroRecord) -> Self:
         return cls()
 
     def build(self, schema: Schema) -> dict[str, Any]:
         return {}
 
 
-class ZeroContent(Content):
+class ZeroRecord(Record):
     """Nothing measured: every count is estimated as 0, and no error is known.
 
     Privacy: it holds no number that depends on rows, so it costs nothing; a statement that names a cost is not its own.
     """
 
     kind: ClassVar[str] = "zeros"
-    stored_type: ClassVar[Any] = ZeroContentFile
+    stored_type: ClassVar[Any] = ZeroRecordFile
     charged_at_once: ClassVar[bool] = True
     errors: ClassVar[ErrorKind | None] = ErrorKind.NONE
 
@@ -336,13 +336,13 @@ class ZeroContent(Content):
         return None if release.complete else "it says that it was interrupted, and there was nothing to measure"
 
 
-def empty_content(strategy: Strategy) -> ResidualContent | LinearContent:
+def empty_record(strategy: Strategy) -> ResidualRecord | LinearRecord:
     """Empty arrays for the answers of a strategy, allocated before the charge to make sure that they fit."""
     if isinstance(strategy, ResidualStrategy):
-        return ResidualContent(Measurements(strategy))
+        return ResidualRecord(Measurements(strategy))
     if isinstance(strategy, LinearStrategy):
-        return LinearContent(Measurements(strategy))
-    raise TypeError(f"no content for strategies of the kind {strategy.kind!r}")
+        return LinearRecord(Measurements(strategy))
+    raise TypeError(f"no record for strategies of the kind {strategy.kind!r}")
 
 
 def strategy_inconsistency(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> str | None:
