@@ -16,7 +16,7 @@ from benchmarks.graphical_trace import Clock, Trace, write
 def fit(problem: Problem, trace: Trace, total: float, start: Any, estimator: Any) -> Any:
     """Fit the model until hush's own stopping rule or the target."""
     from hush.core.domain import Domain
-    from hush.models.graphical.fitting import fit_model
+    from hush.models.graphical.graphical_fit import fit_model
     from hush.privacy.measurement import Measurement
 
     def callback(iteration: int, loss: float, marginals: dict[tuple[str, ...], Array]) -> bool:

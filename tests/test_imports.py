@@ -51,7 +51,7 @@ def loaded(code: str) -> set[str]:
         ("import hush; dir(hush); hush.queries", {*THIRD_PARTY} - {"numpy"}),
         ("from hush import Schema, Workload, datasets", {*THIRD_PARTY} - {"numpy"}),
         (
-            "import hush.models.graphical.likelihood, hush.models.graphical.total",
+            "import hush.models.graphical.likelihood, hush.models.fit_arguments",
             (*DATA, *PRIVATE, "numba", "scipy", *GATE),
         ),
         ("import hush.models.graphical.belief_propagation", (*DATA, *SOLVERS, *PRIVATE, "hush.linops", "hush.privacy")),

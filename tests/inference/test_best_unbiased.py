@@ -12,7 +12,7 @@ from hush.core.errors import DataError, SizeError, WorkloadError
 from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.inference.estimates import Estimates
 from hush.linops import AllRange, Dense, Identity, Prefix
-from hush.models.graphical.total import estimate_total
+from hush.models.fit_arguments import estimate_total
 from hush.privacy.measurement import Measurement
 from hush.testing.dense_twins import DenseEstimates
 

@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from hush import Domain, Workload
 from hush.mechanisms.candidates import Candidates, LastScores, exponential_slack, generalized_slack
-from hush.models.graphical.fitting import fit_model
+from hush.models.graphical.graphical_fit import fit_model
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.measurement import Measurement
 from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores

@@ -12,7 +12,7 @@ from hush import Budget, Constraint, Domain, Measurement, Workload, queries
 from hush.core.errors import InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.plan import Plan
-from hush.models.graphical.total import estimate_total
+from hush.models.fit_arguments import estimate_total
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Counts
 from hush.schema import Schema

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hush import Domain
 from hush.core.errors import WorkloadError
 from hush.mechanisms.session import MergedQuery
-from hush.models.graphical.fitting import fit_model
+from hush.models.graphical.graphical_fit import fit_model
 from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import ONE_CELL
 from hush.strategies.rare_levels import Merging, merge_rare

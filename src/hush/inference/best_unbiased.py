@@ -19,8 +19,8 @@ import numpy as np
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
 from hush.core.errors import SizeError, WorkloadError, shown
-from hush.inference.constant_columns import ConstantColumnEstimates
 from hush.inference.error_law import Law
+from hush.inference.estimates import ConstantColumnEstimates
 from hush.inference.linear_estimates import LinearMeasurements, answers_of, measured_products
 from hush.inference.residual_estimates import NoisySource, ResidualEstimates
 from hush.inference.residual_reconstruction import subset_levels

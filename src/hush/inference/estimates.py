@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Sequence
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
-from hush.core.arrays import Floats
-from hush.core.domain import Clique, Domain
+import numpy as np
+
+from hush.core.arrays import Floats, reordered
+from hush.core.domain import Clique, Domain, maximal_cliques
+from hush.core.errors import SizeError, WorkloadError
+from hush.core.memory import available_memory, readable
 from hush.inference.error_law import ErrorLaw
 from hush.linops import LinearOperator
+
+Varying = TypeVar("Varying", bound="Estimates")
 
 
 class Estimates(Protocol):
@@ -78,3 +84,120 @@ class BoundedEstimates(Protocol):
 
     def margin(self, clique: Clique, lowest: Floats, highest: Floats, level: float) -> Floats:
         """How far sums over a table with coefficients between these can be off; NaN where it is not known."""
+
+
+class ConstantColumnEstimates(Generic[Varying]):
+    """The estimates of `varying`, for cliques that may also name columns of a single level; implements `Estimates`."""
+
+    def __init__(self, varying: Varying, domain: Domain) -> None:
+        self.varying = varying
+        self._domain = domain
+
+    @property
+    def domain(self) -> Domain:
+        return self._domain
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The largest cliques without columns of a single level, which may be added to each."""
+        return self.varying.cliques
+
+    def covers(self, clique: Clique) -> bool:
+        return self.varying.covers(self._domain.varying(clique))
+
+    def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> Estimates | None:
+        names = self._domain.varying(clique)
+        table = np.reshape(coefficients, self._domain.sizes(names))
+        known = self.varying.for_sums(names, table, len(self._domain.varying(clique[:groups])))
+        return None if known is None else ConstantColumnEstimates(known, self._domain)
+
+    def counts(self, clique: Clique) -> Floats:
+        return self.varying.counts(self._domain.varying(clique)).reshape(self._domain.sizes(clique))
+
+    def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
+        names = self._domain.varying(clique)
+        sizes = self._domain.sizes(names)
+        left = first.reshape(sizes)
+        right = left if second is first else second.reshape(sizes)
+        covariances = self.varying.covariance(names, left, right, len(self._domain.varying(clique[:groups])))
+        return covariances.reshape(self._domain.sizes(clique[:groups]))
+
+    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
+        if len(blocks) != len(clique):
+            raise WorkloadError(f"{len(blocks)} query blocks for {len(clique)} attributes; give one each")
+        block_of = dict(zip(self._domain.check(clique), blocks, strict=True))
+        names = self._domain.varying(clique)
+        values, variances = self.varying.product(names, [block_of[name] for name in names])
+        for name in clique:
+            if name not in names:  # the only level has coefficient c in a query
+                column = block_of[name].matmat(np.ones((1, 1)))[:, 0]
+                values, variances = np.multiply.outer(values, column), np.multiply.outer(variances, column**2)
+                names = (*names, name)
+        return reordered(values, names, clique), reordered(variances, names, clique)
+
+    @property
+    def laplace(self) -> bool:
+        return self.varying.laplace
+
+    def alike(self, name: str) -> bool:
+        return self._domain[name] == 1 or self.varying.alike(name)
+
+    def error_law(
+        self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None
+    ) -> ErrorLaw | None:
+        names = self._domain.varying(clique)
+        table = np.reshape(coefficients, self._domain.sizes(names))
+        if blocks is not None:  # `coefficients` are those of the query over the levels, constant columns included
+            blocks = [block for name, block in zip(clique, blocks, strict=True) if name in names]
+        return self.varying.error_law(names, table, blocks)
+
+
+def without_constant_columns(estimates: Estimates) -> Estimates:
+    """The estimates that know the columns of several levels alone, and are asked about these alone."""
+    return estimates.varying if isinstance(estimates, ConstantColumnEstimates) else estimates
+
+
+class ZeroEstimates:
+    """A count of 0 in every cell of every table; implements `Estimates`, with NaN for what is not known.
+
+    >>> zeros = ZeroEstimates(Domain({"a": 2, "b": 3}), [("a",)])
+    >>> zeros.counts(("b",)).tolist(), zeros.cliques
+    ([0.0, 0.0, 0.0], (('a',),))
+    """
+
+    laplace = False
+
+    def __init__(self, domain: Domain, asked: Iterable[Clique]) -> None:
+        self.domain = domain
+        self._asked = tuple(maximal_cliques(list(asked)))
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The largest tables that were asked for; any other is as good."""
+        return self._asked
+
+    def covers(self, clique: Clique) -> bool:
+        self.domain.check(clique)
+        return True
+
+    def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
+        """None: every table is known cell by cell."""
+
+    def counts(self, clique: Clique) -> Floats:
+        sizes, cells = self.domain.sizes(clique), self.domain.size(clique)
+        if 8 * cells > 0.8 * available_memory():
+            raise SizeError(f"a table of {cells:,} zeros takes {readable(8 * cells)}; ask for one over fewer columns")
+        return np.zeros(sizes)
+
+    def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
+        return np.full(self.domain.sizes(clique)[:groups], np.nan)
+
+    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
+        shape = [block.shape[0] for block in blocks]
+        return np.zeros(shape), np.full(shape, np.nan)
+
+    def alike(self, name: str) -> bool:
+        return True
+
+    def error_law(self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None) -> None:
+        """None: without noise, the error has no law."""

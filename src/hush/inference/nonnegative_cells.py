@@ -41,8 +41,7 @@ from hush.core.domain import Clique
 from hush.core.errors import WorkloadError, shown
 from hush.core.memory import require_memory
 from hush.core.solution import SOLVED, Solution
-from hush.inference.constant_columns import without_constant_columns
-from hush.inference.estimates import Estimates
+from hush.inference.estimates import Estimates, without_constant_columns
 from hush.inference.linear_estimates import LinearMeasurements, LocalEstimates, answers_of, measured_products
 from hush.linops import Identity, LinearOperator, Total
 from hush.linops.along import along

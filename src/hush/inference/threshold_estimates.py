@@ -18,10 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hush.core.arrays import Floats, reordered
-from hush.inference.constant_columns import without_constant_columns
 from hush.inference.error_law import ErrorLaw
 from hush.inference.error_margins import MOST_WORK, ErrorMargins
-from hush.inference.estimates import Estimates
+from hush.inference.estimates import Estimates, without_constant_columns
 from hush.inference.linear_estimates import LocalEstimates
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.linops.marginal_gram import subset_differences

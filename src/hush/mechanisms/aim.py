@@ -29,8 +29,8 @@ from hush.mechanisms.mechanism import (
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.mechanisms.usefulness import OneWay, noise_text
+from hush.models.fit_arguments import estimate_total
 from hush.models.graphical.graphical_model import GraphicalModel
-from hush.models.graphical.total import estimate_total
 from hush.models.relaxed.relaxed_fit import relaxed_bytes
 from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.account import used_up

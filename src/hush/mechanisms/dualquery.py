@@ -16,8 +16,8 @@ from hush.mechanisms.mechanism import NOT_ITS_ROUNDS, CapacityMechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.query_game import CellScorer, QueryGame, likelihood
 from hush.mechanisms.session import Session
+from hush.models.fit_arguments import estimate_total
 from hush.models.graphical.junction_tree import JunctionTree
-from hush.models.graphical.total import estimate_total
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.release.release import Release

@@ -17,7 +17,7 @@ from hush.mechanisms.candidates import Candidates, MisfitRounds, on_grid
 from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism, check_flag
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
-from hush.models.graphical.fitting import fit_model
+from hush.models.graphical.graphical_fit import fit_model
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.privacy.account import used_up
 from hush.schema import Schema

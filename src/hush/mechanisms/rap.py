@@ -28,7 +28,7 @@ from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES, Mechanism, r
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import ROOM_BYTES, Session
 from hush.mechanisms.usefulness import OneWay, noise_text
-from hush.models.graphical.total import estimate_total
+from hush.models.fit_arguments import estimate_total
 from hush.models.relaxed.relaxed_fit import relaxed_bytes
 from hush.models.relaxed.relaxed_rows import RelaxedRows, mean_product
 from hush.privacy.account import used_up

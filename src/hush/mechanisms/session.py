@@ -17,7 +17,7 @@ from hush.core.errors import WorkloadError
 from hush.core.solution import Solution
 from hush.inference.measured_sums import MeasuredSums
 from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES
-from hush.models.graphical.fitting import fit_model
+from hush.models.graphical.graphical_fit import fit_model
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.model_size import BYTES_PER_MEASURED_CELL
 from hush.models.relaxed.relaxed_fit import fit_relaxed

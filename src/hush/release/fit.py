@@ -15,13 +15,13 @@ from hush.core.domain import Clique, Domain, listed_cliques
 from hush.core.errors import DataError, SizeError, WorkloadError, shown
 from hush.core.memory import available_memory
 from hush.core.solution import SOLVED, TOLERANCE, Solution
+from hush.models.fit_arguments import SMALLEST_TOTAL, estimate_total
+from hush.models.graphical.descent import NATURAL_ITERATIONS
 from hush.models.graphical.fit_problem import Callback
-from hush.models.graphical.fitting import ESTIMATORS, MEMORY_SHARE, Estimator, fit_model
+from hush.models.graphical.graphical_fit import ESTIMATORS, MEMORY_SHARE, Estimator, fit_model
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.models.graphical.likelihood import Loss
-from hush.models.graphical.natural_descent import ITERATIONS as ITERATIONS_AT_MOST
-from hush.models.graphical.total import SMALLEST_TOTAL, estimate_total
 from hush.models.local.local_fit import ITERATIONS, fit_locally
 from hush.models.relaxed.relaxed_fit import ITERATIONS as RELAXED_ITERATIONS
 from hush.models.relaxed.relaxed_fit import ROWS, fit_relaxed, relaxed_bytes
@@ -120,7 +120,7 @@ class FitChoice:
         seconds = SECONDS_PER_CELL * tree.cells
         if tree.size_mb <= limit and seconds * FEWEST_ITERATIONS <= SECONDS:
             if seconds * USUAL_ITERATIONS <= SECONDS:
-                most = int(min(LONGEST * SECONDS / seconds, ITERATIONS_AT_MOST))
+                most = int(min(LONGEST * SECONDS / seconds, NATURAL_ITERATIONS))
                 return cls("exact", tree.size_mb, iterations=most)
             return cls("exact", tree.size_mb, NOISE_TOLERANCE, int(allowed / seconds))
         numbers = sum(measurement.numbers for measurement in noisy)
@@ -274,7 +274,7 @@ def fit_chosen(
             model = Model(schema, relaxed, noisy)
             model.caveats = (*model.caveats, RELAXED_NOTE.format(rows=choice.rows))
             return model
-        most = choice.iterations or ITERATIONS_AT_MOST
+        most = choice.iterations or NATURAL_ITERATIONS
         exact = fit_model(
             schema.domain,
             noisy,

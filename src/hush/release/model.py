@@ -19,8 +19,7 @@ from hush.files.archive import ArchiveReader
 from hush.files.atomic_write import check_new
 from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.models.graphical.graphical_model import GraphicalModel, Impossible, excluded
-from hush.models.graphical.synthetic_rows import Method
-from hush.models.graphical.values_in_bins import mean_tilts
+from hush.models.graphical.synthetic_rows import Method, mean_tilts
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers

@@ -40,8 +40,7 @@ from hush.inference.factors import Factors
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.junction_tree import JunctionTree, Node
 from hush.models.local.local_model import LocalModel
-from hush.models.relaxed.coarse_levels import CoarseLevels
-from hush.models.relaxed.relaxed_rows import RelaxedRows
+from hush.models.relaxed.relaxed_rows import CoarseLevels, RelaxedRows
 from hush.privacy.measurement import EXTREME, Measurement
 from hush.release.model_estimates import Distribution
 from hush.schema import Integer, Numeric, Schema

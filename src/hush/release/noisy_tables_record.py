@@ -16,7 +16,7 @@ import numpy as np
 from hush.core.errors import QueryError, SizeError
 from hush.core.solution import Solution
 from hush.inference.best_unbiased import UnbiasedEstimates
-from hush.models.graphical.total import estimate_total
+from hush.models.fit_arguments import estimate_total
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import Noise
 from hush.privacy.selection import BETA

@@ -17,11 +17,10 @@ from hush.core.domain import Clique
 from hush.core.errors import ArchiveError, DataError, QueryError
 from hush.files.codec import BoolVector, IntTable, IntVector, Stored
 from hush.inference.error_law import ErrorLaw
-from hush.inference.estimates import Estimates
+from hush.inference.estimates import Estimates, ZeroEstimates
 from hush.inference.measured_sums import MeasuredSums
 from hush.inference.residual_estimates import ResidualEstimates, combination_law
 from hush.inference.residual_reconstruction import Reconstruction
-from hush.inference.zero_estimates import ZeroEstimates
 from hush.privacy.measurement import Measurement, Measurements
 from hush.privacy.noise import Noise
 from hush.privacy.sensitivity import Neighbours, RowNorms
@@ -260,7 +259,7 @@ class LinearRecord(StrategyRecord[LinearStrategy]):
 
     def total(self) -> float | None:
         """Average the totals of disagreeing tables by their precision."""
-        from hush.models.graphical.total import estimate_total
+        from hush.models.fit_arguments import estimate_total
 
         if not self.consistent:
             with suppress(DataError):  # no query alone may determine it

@@ -21,11 +21,10 @@ from hush.core.validation import is_number
 from hush.files.archive import VERSIONS, ArchiveReader, write_archive
 from hush.files.atomic_write import check_new
 from hush.files.codec import Stored, pack, unpack
-from hush.inference.constant_columns import ConstantColumnEstimates
 from hush.inference.error_margins import ErrorMargins
-from hush.inference.estimates import BoundedEstimates, Estimates
+from hush.inference.estimates import BoundedEstimates, ConstantColumnEstimates, Estimates
 from hush.inference.measured_sums import MeasuredSumsFile
-from hush.models.graphical.total import SMALLEST_TOTAL
+from hush.models.fit_arguments import SMALLEST_TOTAL
 from hush.privacy.ledger_chain import NOTE_LENGTH
 from hush.privacy.ledger_chain import printable as one_line
 from hush.privacy.measurement import Measurement

@@ -33,17 +33,14 @@ from hush.release.formula_values import CLEAR, Part, evaluate, planned_counts, s
 from hush.release.intervals import VarianceIntervals
 from hush.schema import Categorical, Schema
 from hush.schema.column import OTHER, canonical
-from hush.sql.aggregate import ROOTS, VARIANCES, formula_of, root_formula
+from hush.sql.aggregate import ROOTS, VARIANCES, QuantileItem, formula_of, quantile_item, root_formula
 from hush.sql.formula import Cells, Formula, KnownSum, check_size, combine
-from hush.sql.having import having_truth
-from hush.sql.parsing import Item, Output, ParsedQuery, parse, read_output, unknown_order
+from hush.sql.parsing import Item, Output, ParsedQuery, having_truth, parse, read_output, unknown_order
 from hush.sql.predicate import TRUE, always, conjunction, only_true, truth
-from hush.sql.quantile import QuantileItem, quantile_item
 from hush.sql.quoting import quotes_advised
-from hush.sql.row_labels import MOST_LABELS, RowLabels, row_labels
+from hush.sql.row_labels import MOST_LABELS, RowLabels, row_labels, with_stamp_parts
 from hush.sql.scalars import folded
 from hush.sql.scope import Scope, quote, refusal
-from hush.sql.stamp_parts import with_stamp_parts
 
 NEAREST = 3
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,11 +17,13 @@ from sqlglot import exp
 
 from hush.core.domain import Clique, Domain
 from hush.core.errors import QueryError, SizeError
-from hush.schema import Categorical, Column, Date, Granularity
+from hush.schema import Categorical, Column, Date, Granularity, Schema, Stamp, Timestamp
 from hush.schema.column import OTHER_LABEL, Value
 from hush.schema.column_kinds import clamp_note, clamps
+from hush.schema.stamps import DATE, HOUR, MINUTE, MONTH, OF_TIME, WEEKDAY
 from hush.sql.constants import is_literal
 from hush.sql.formula import Cells, combine
+from hush.sql.parsing import ParsedQuery
 from hush.sql.predicate import FALSE, TRUE, UNKNOWN, as_case, truth
 from hush.sql.scalars import applied, exact, function_of, period_of, plain
 from hush.sql.scope import Scope, quote, refusal
@@ -49,7 +51,7 @@ STARTS: dict[str, Callable[[dt.date], Value]] = {
     "WEEK": lambda day: max(day.toordinal() - day.weekday(), 1),
     "DAY": lambda day: day,
 }
-FUNCTIONS: dict[type[exp.Expr], str] = {
+DATE_FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.Year: "YEAR",
     exp.Quarter: "QUARTER",
     exp.Month: "MONTH",
@@ -63,6 +65,13 @@ FUNCTIONS: dict[type[exp.Expr], str] = {
 }
 STARTING = (exp.TimestampTrunc, exp.DateTrunc)
 CONDITIONS = (exp.Predicate, exp.Not, exp.Boolean, exp.And, exp.Or)
+STAMP_FUNCTIONS: dict[type[exp.Expr], str] = {
+    exp.Hour: HOUR,
+    exp.Minute: MINUTE,
+    exp.Month: MONTH,
+    exp.Dayname: WEEKDAY,
+    exp.Date: DATE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +138,8 @@ def _labels(node: exp.Expr, scope: Scope, *, single: bool = False) -> Cells:
             return _labels(node.this, scope)
         case exp.Interval():
             return _constant(period_of(node), scope)
-    if type(node) in FUNCTIONS:
-        return _of_days(node, node.this, PARTS, FUNCTIONS[type(node)], scope)
+    if type(node) in DATE_FUNCTIONS:
+        return _of_days(node, node.this, PARTS, DATE_FUNCTIONS[type(node)], scope)
     if isinstance(node, CONDITIONS):
         return map_values({TRUE: True, FALSE: False, UNKNOWN: None}.__getitem__, truth(node, scope))
     if is_literal(node):
@@ -262,3 +271,76 @@ def _kind(value: Value) -> str:
     if isinstance(value, bool):
         return "TRUE or FALSE"
     return {str: "text", int: "numbers", float: "numbers", dt.date: "dates"}[type(value)]
+
+
+def with_stamp_parts(query: ParsedQuery, schema: Schema) -> ParsedQuery:
+    """The query with the columns of the parts of times in place of functions of a column of times.
+
+    `pickup.hour` needs no quotes. A part of the day that is no column is taken of the date: its year, its quarter.
+    """
+    stamps = {column.source.casefold(): column.part.stamp for column in schema if column.part is not None}
+    if not stamps:
+        return query
+    tables = {table.casefold() for table in query.tables}
+
+    def of_table(column: exp.Column) -> bool:
+        return not column.table or column.table.casefold() in tables
+
+    def rewritten(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Column):
+            return column_of(node)
+        part, inner = _part_asked(node)
+        stamp = stamps.get(inner.name.casefold()) if isinstance(inner, exp.Column) and of_table(inner) else None
+        if inner is None or stamp is None:
+            return node
+        by_day = isinstance(stamp, Timestamp) and stamp.granularity is Granularity.DAY
+        if part in stamp.parts and (part != DATE or by_day):
+            return _part_column(stamp, part)
+        if DATE in stamp.parts and part not in (DATE, *OF_TIME):
+            inner.replace(_part_column(stamp, DATE))
+            return node
+        raise QueryError(f"{quote(node)} is not known: {_parts_advice(stamp)}")
+
+    def column_of(node: exp.Column) -> exp.Expr:
+        whole = of_table(node)
+        stamp, part = stamps.get((node.name if whole else node.table).casefold()), node.name.casefold()
+        if stamp is None or (not whole and part not in stamp.parts):
+            return node
+        if whole:
+            raise QueryError(
+                f"column {stamp.name!r} holds times, which have no level of their own: {_parts_advice(stamp)}"
+            )
+        return _part_column(stamp, part)
+
+    return replace(
+        query,
+        items=tuple(node.transform(rewritten) for node in query.items),
+        where=None if query.where is None else query.where.transform(rewritten),
+        having=None if query.having is None else query.having.transform(rewritten),
+        groups=tuple(node.transform(rewritten) for node in query.groups),
+        order=tuple(node.transform(rewritten) for node in query.order),
+    )
+
+
+def _part_asked(node: exp.Expr) -> tuple[str, exp.Expr | None]:
+    """The part that a function takes of a time, and the time; none for anything else."""
+    match node:
+        case exp.Extract():
+            return node.this.name.lower(), node.expression.unnest()
+        case exp.Anonymous() if node.name.upper() in ("DATE_PART", "DATEPART") and len(node.expressions) == 2:
+            return node.expressions[0].name.lower(), node.expressions[1].unnest()
+        case exp.Cast() if node.to.is_type(exp.DataType.Type.DATE):
+            return DATE, node.this.unnest()
+        case exp.TimestampTrunc() | exp.DateTrunc():
+            return "start", node.this.unnest()
+    part = STAMP_FUNCTIONS.get(type(node)) or DATE_FUNCTIONS.get(type(node))
+    return ("", None) if part is None or not isinstance(node.this, exp.Expr) else (part.lower(), node.this.unnest())
+
+
+def _part_column(stamp: Stamp, part: str) -> exp.Column:
+    return exp.column(f"{stamp.name}.{part}", quoted=True)
+
+
+def _parts_advice(stamp: Stamp) -> str:
+    names = ", ".join(f'"{stamp.name}.{part}"' for part in stamp.parts)
+    return f"its times are counted by {names}; ask for these"

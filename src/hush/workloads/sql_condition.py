@@ -19,9 +19,9 @@ from hush.sql.formula import Cells
 from hush.sql.parsing import parse
 from hush.sql.predicate import FALSE, TRUE, counted_conditions, truth
 from hush.sql.quoting import quotes_advised
+from hush.sql.row_labels import with_stamp_parts
 from hush.sql.scalars import folded
 from hush.sql.scope import Scope, quote
-from hush.sql.stamp_parts import with_stamp_parts
 
 if TYPE_CHECKING:
     from hush.core.domain import Domain

@@ -24,10 +24,9 @@ from hush.sql.formula import Cells, combine
 from hush.sql.parsing import Output, ParsedQuery, parse, read_output, statements
 from hush.sql.predicate import TRUE, always, truth
 from hush.sql.quoting import quotes_advised
-from hush.sql.row_labels import RowLabels, row_labels
+from hush.sql.row_labels import RowLabels, row_labels, with_stamp_parts
 from hush.sql.scalars import folded
 from hush.sql.scope import Scope, quote
-from hush.sql.stamp_parts import with_stamp_parts
 from hush.workloads.term import ProductTerm, merged
 from hush.workloads.workload import Workload
 

@@ -12,11 +12,11 @@ from hush.core.constraints import Constraint
 from hush.core.domain import Clique, Domain
 from hush.inference.factors import Factors
 from hush.models.graphical.belief_propagation import Belief, in_tree_order
+from hush.models.graphical.descent import independent_start
 from hush.models.graphical.fit_problem import FitProblem
 from hush.models.graphical.graphical_model import GraphicalModel, fixed_tables
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.models.graphical.likelihood import Loss, loss_of
-from hush.models.graphical.natural_descent import independent_start
 from hush.privacy.measurement import Measurement
 from hush.testing.dense_twins import DenseModel
 

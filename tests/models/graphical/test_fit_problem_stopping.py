@@ -1,29 +1,15 @@
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.core.errors import WorkloadError
-from hush.models.graphical.fit_problem import WINDOW, Remaining, allowance
+from hush.models.graphical.fit_problem import WINDOW, Remaining
 
 
 def said(values: list[float]) -> float:
     remaining = Remaining()
     return [remaining.add(value) for value in values][-1]
-
-
-def test_allowance_by_hand() -> None:
-    assert allowance(0.01, 200, 5.0) == pytest.approx(0.01)
-    assert allowance(0.1, 0, -5.0) == pytest.approx(0.05)
-    assert allowance(1, 2, 0.0) == 1.0
-
-
-@pytest.mark.parametrize("tolerance", [0, -0.1, 1.5, math.nan, math.inf, True, "0.1", None])
-def test_bad_tolerances_are_refused(tolerance: object) -> None:
-    with pytest.raises(WorkloadError, match="expected a number above 0 and at most 1"):
-        allowance(tolerance, 10, 1.0)  # type: ignore[arg-type]
 
 
 def test_nothing_is_said_before_two_windows() -> None:

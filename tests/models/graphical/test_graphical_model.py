@@ -17,7 +17,7 @@ from hush.core.errors import DomainError
 from hush.inference.factors import Factors
 from hush.models.graphical import graphical_model as module
 from hush.models.graphical.belief_propagation import Belief, in_tree_order
-from hush.models.graphical.fitting import fit_model
+from hush.models.graphical.graphical_fit import fit_model
 from hush.models.graphical.graphical_model import GraphicalModel, fixed_tables
 from hush.models.graphical.junction_tree import JunctionTree
 

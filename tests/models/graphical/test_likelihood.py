@@ -13,15 +13,18 @@ from hush.core.arrays import Floats
 from hush.core.domain import Domain
 from hush.core.errors import DataError, DomainError, HushError, SizeError, WorkloadError
 from hush.inference.factors import Factors
-from hush.linops import Dense, LinearOperator, Prefix
-from hush.models.graphical import residual_loss
+from hush.linops import AllRange, Dense, Identity, Kronecker, LinearOperator, Prefix, Stack, Total, WidthRange
+from hush.linops.permuted import Reordered
+from hush.models.graphical import likelihood
 from hush.models.graphical.likelihood import (
+    MARGIN,
     AbsoluteLoss,
     CustomLoss,
     HuberLoss,
     MarginalLoss,
     SquaredLoss,
     SumLoss,
+    largest_eigenvalue,
     loss_of,
 )
 from hush.privacy import measurement
@@ -30,6 +33,19 @@ from hush.privacy.measurement import Measurement
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "one": 1})
 CLIQUES = [order for k in range(4) for order in itertools.permutations(DOMAIN, k)]
 KINDS = ["table", "flat", "prefix", "blocks", "matrix"]
+RANDOM = np.random.default_rng(2)
+OPERATORS: list[LinearOperator] = [
+    Identity(5),
+    Total(7),
+    Prefix(30),
+    AllRange(12),
+    WidthRange(20, 6),
+    -3.0 * Prefix(9),
+    Kronecker([Prefix(4), AllRange(3), Identity(2)]),
+    Reordered(Dense(RANDOM.normal(size=(5, 24))), (2, 3, 4), (2, 0, 1)),
+    Dense(RANDOM.normal(size=(40, 25))),
+    Stack([Identity(10), Prefix(10)]),
+]
 
 
 def measured(clique: tuple[str, ...], kind: str, seed: int, stddev: float, noise: Any = "gaussian") -> Measurement:
@@ -215,7 +231,7 @@ def test_columns_too_many_to_go_through_are_bounded(monkeypatch: pytest.MonkeyPa
     listed = [Measurement(("c",), np.ones(4), 0.5, query)]
     exact = SquaredLoss(DOMAIN, listed).diagonal(np.ones(4))
     np.testing.assert_allclose(exact, 4 * (query.dense() ** 2).sum(axis=0))
-    monkeypatch.setattr(residual_loss, "_MOST_COLUMNS", 0)
+    monkeypatch.setattr(likelihood, "_MOST_COLUMNS", 0)
     loss = SquaredLoss(DOMAIN, listed)
     assert loss.diagonal(np.ones(4)).tolist() == pytest.approx([loss.lipschitz] * 4)
     assert (loss.diagonal(np.ones(4)) > exact).all()
@@ -238,7 +254,7 @@ def test_tables_of_a_clique_are_merged_without_a_difference() -> None:
 
 
 def test_neighbouring_tables_go_together_and_large_ones_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residual_loss, "BLOCK", 5)
+    monkeypatch.setattr(likelihood, "BLOCK", 5)
     listed = [measured(clique, "table", 7, stddev) for clique, stddev in [(("a",), 1.0), (("b",), 1.0), (("c",), 2.0)]]
     listed += [measured(("a", "b", "c"), "table", 1, 1.0), measured(("one",), "prefix", 1, 1.0)]
     for loss, cost in losses(listed):
@@ -359,3 +375,20 @@ def test_kinds_of_losses() -> None:
     assert (rough.smooth, rough.lipschitz) == (False, math.inf)
     assert isinstance(rough.smoothed(1.0), HuberLoss)
     assert issubclass(CustomLoss, MarginalLoss)
+
+
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: type(operator).__name__)
+def test_equals_the_dense_eigenvalue(operator: LinearOperator) -> None:
+    dense = operator.dense()
+    assert largest_eigenvalue(operator) == pytest.approx(np.linalg.eigvalsh(dense.T @ dense)[-1])
+
+
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: type(operator).__name__)
+def test_iterations_are_never_below_and_little_above(operator: LinearOperator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(likelihood, "MOST_DENSE", 0)
+    wanted = np.linalg.eigvalsh(operator.dense().T @ operator.dense())[-1]
+    assert wanted * (1 - 1e-12) <= largest_eigenvalue(operator) <= MARGIN**3 * 1.01 * wanted
+
+
+def test_a_query_of_zeros() -> None:
+    assert largest_eigenvalue(Dense(np.zeros((2, 3)))) == 0

@@ -9,7 +9,7 @@ from hush.core.arrays import Floats
 from hush.core.constraints import Constraint
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError, DomainError, SizeError, WorkloadError
-from hush.models.graphical.fitting import fit_model
+from hush.models.graphical.graphical_fit import fit_model
 from hush.models.graphical.likelihood import CustomLoss, SquaredLoss, loss_of
 from hush.models.local.local_fit import fit_locally
 from hush.privacy.measurement import Measurement

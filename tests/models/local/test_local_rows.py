@@ -5,7 +5,7 @@ import numpy as np
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
 from hush.models.graphical.junction_tree import JunctionTree
-from hush.models.local.local_rows import Chooser
+from hush.models.local.local_rows import Chooser, proportional_fit
 
 DOMAIN = Domain({"a": 2, "b": 2, "c": 2, "d": 2})
 PAIRS: list[Clique] = list(itertools.combinations(DOMAIN, 2))
@@ -57,3 +57,9 @@ def test_a_clique_that_does_not_fit_is_replaced_by_its_subsets() -> None:
     chosen = Chooser(domain, own, [domain.attributes], max_size_mb=8e-6 * 320).choose()
     assert any(len(clique) == 3 for clique in chosen)
     assert JunctionTree.build(domain, chosen).cells <= 320
+
+
+def test_margins_without_a_joint_table_still_give_the_total() -> None:
+    same, other = np.eye(2) * 5, 5 - np.eye(2) * 5
+    margins = [(("a", "b"), same), (("b", "c"), same), (("a", "c"), other)]
+    assert proportional_fit(("a", "b", "c"), margins, (2, 2, 2), 10.0).sum() == 10.0

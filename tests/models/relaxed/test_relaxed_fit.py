@@ -13,9 +13,8 @@ from hush import queries
 from hush.core.errors import ArchiveError, DomainError, HushError, SizeError, WorkloadError
 from hush.linops import Dense
 from hush.models.relaxed import relaxed_fit, row_evidence
-from hush.models.relaxed.coarse_levels import CoarseLevels
 from hush.models.relaxed.relaxed_fit import fit_relaxed, on_simplex
-from hush.models.relaxed.relaxed_rows import RelaxedRows
+from hush.models.relaxed.relaxed_rows import CoarseLevels, RelaxedRows
 from hush.models.relaxed.row_evidence import RowEvidence
 from hush.privacy.measurement import Measurement, placed
 from hush.testing import check_operator

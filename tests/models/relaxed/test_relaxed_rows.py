@@ -8,8 +8,7 @@ import pytest
 from hush.core.domain import Domain
 from hush.core.errors import DomainError, WorkloadError
 from hush.linops import Identity, Prefix
-from hush.models.relaxed.coarse_levels import CoarseLevels
-from hush.models.relaxed.relaxed_rows import RelaxedRows
+from hush.models.relaxed.relaxed_rows import CoarseLevels, RelaxedRows
 from hush.testing import check_operator
 from hush.workloads.threshold_target import TargetRow
 

@@ -22,7 +22,6 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.domain import Clique
-from hush.core.errors import WorkloadError, shown
 from hush.models.graphical.belief_propagation import Belief
 from hush.models.graphical.marginal_loss import MarginalLoss
 
@@ -31,16 +30,6 @@ Callback: TypeAlias = Callable[[int, float, dict[Clique, Floats]], object]
 STOPPED = "the callback asked to stop"
 WINDOW = 10
 SLOWEST = 0.99
-
-
-def allowance(tolerance: float, numbers: int, value: float) -> float:
-    """The loss that may remain: m t^2 / 2, or t^2 of the loss itself where the numbers are not known."""
-    if not isinstance(tolerance, int | float) or isinstance(tolerance, bool) or not 0 < tolerance <= 1:
-        raise WorkloadError(
-            f"tolerance={shown(tolerance)}: expected a number above 0 and at most 1, the part of a standard deviation "
-            "of the noise by which the fit may miss its exact optimum"
-        )
-    return 0.5 * tolerance**2 * numbers if numbers else tolerance**2 * abs(value)
 
 
 class Remaining:

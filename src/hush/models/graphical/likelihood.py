@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,16 +15,245 @@ from hush.core.arrays import Floats
 from hush.core.domain import Domain
 from hush.core.errors import DomainError, WorkloadError, shown
 from hush.inference.factors import Factors
+from hush.linops import Identity, Kronecker, LevelSums, LinearOperator, Scaled, Total
+from hush.linops.permuted import Reordered
 from hush.models.graphical.marginal_loss import CustomLoss, LossFunction, MarginalLoss, ReorderedLoss, SumLoss
-from hush.models.graphical.residual_loss import ResidualLoss, TableMisfit, shared_factors
 from hush.privacy.measurement import Measurement, placed
 
+BLOCK = 1 << 15
+MOST_DENSE = 512
+MARGIN = 1.01
+_MOST_COLUMNS = 1 << 12
+_STEPS = 300
+_SEED = 0  # of a public start vector; no noise
 __all__ = ["AbsoluteLoss", "CustomLoss", "HuberLoss", "Loss", "MarginalLoss", "SquaredLoss", "SumLoss", "loss_of"]
 
 Weighting: TypeAlias = Literal["likelihood", "paper"]
 Loss: TypeAlias = Literal["auto", "gaussian", "laplace", "paper"] | MarginalLoss | LossFunction
 
 WIDTHS = (1.0, 0.2, 0.04)  # of the rounding-off, in standard deviations, one fit after the other
+
+
+def largest_eigenvalue(query: LinearOperator) -> float:
+    """lambda_max(Q^T Q): exact for products of small blocks, otherwise by power iteration and never below it in use.
+
+    The iterate's Rayleigh quotient plus the norm of its residual bounds the nearest eigenvalue; a margin of 1 % covers
+    a start vector that happens to be poor.
+
+    >>> from hush.linops import Prefix
+    >>> round(largest_eigenvalue(Kronecker([Prefix(2), Total(3)])), 3)
+    7.854
+    """
+    if isinstance(query, Identity):
+        return 1.0
+    if isinstance(query, Total):
+        return float(query.shape[1])
+    if isinstance(query, LevelSums):
+        return float(np.bincount(query.codes).max())
+    if isinstance(query, Scaled):
+        return query.factor**2 * largest_eigenvalue(query.operator)
+    if isinstance(query, Reordered):
+        return largest_eigenvalue(query.operator)
+    if isinstance(query, Kronecker):
+        return math.prod(largest_eigenvalue(factor) for factor in query.factors)
+    n = query.shape[1]
+    if n <= MOST_DENSE:
+        return float(np.linalg.eigvalsh(query.gram_dense())[-1])
+    adjoint = query.transpose()
+    v = np.random.Generator(np.random.PCG64(_SEED)).standard_normal((n, 1))
+    v += np.sign(v.sum()) * n**-0.5  # most queries add cells up, and then constants have much of the largest vector
+    eigenvalue = 0.0
+    for _ in range(_STEPS):
+        v /= np.linalg.norm(v)
+        moved = adjoint.matmat(query.matmat(v))
+        eigenvalue = float(v[:, 0] @ moved[:, 0])
+        residual = float(np.linalg.norm(moved - eigenvalue * v))
+        if residual <= 1e-3 * eigenvalue:
+            break
+        v = moved
+    return MARGIN * (eigenvalue + residual)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableMisfit:
+    """Noisy values of an operator on one table, or of the table itself for None, with the variance of their noise."""
+
+    index: int
+    values: Floats  # (m,)
+    variance: float
+    query: LinearOperator | None
+
+    @classmethod
+    def of(cls, factors: Factors, measurement: Measurement, variance: float) -> TableMisfit:
+        """The misfit of a placed measurement, with noise of this variance."""
+        query = measurement.query if isinstance(measurement.query, LinearOperator) else None
+        return cls(factors.index(measurement.clique), measurement.values.ravel(), variance, query)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _CellBlock:
+    """Neighbouring cells that share a variance; `first` where they are the first to write to the gradient there."""
+
+    cells: slice
+    values: Floats
+    variance: float
+    first: bool
+
+
+class ResidualLoss(MarginalLoss):
+    """The base of losses that add up over noisy numbers; they say what one difference costs."""
+
+    def __init__(
+        self,
+        factors: Factors,
+        misfits: Sequence[TableMisfit],
+        merged: Sequence[TableMisfit] | None = None,
+        constant: float = 0.0,
+    ) -> None:
+        self.factors = factors
+        self._misfits = tuple(misfits)
+        self._constant = constant
+        self.numbers = sum(misfit.values.size for misfit in self._misfits)
+        used = self._misfits if merged is None else merged
+        self._queries = [(misfit, misfit.query) for misfit in used if misfit.query is not None]
+        self._plain = [misfit for misfit in used if misfit.query is None]
+        self._blocks, self._gaps = _blocks(factors, self._plain)
+        self._scratch = np.empty(BLOCK)
+        self._spare = np.empty(BLOCK)
+
+    @abstractmethod
+    def _cost(self, residual: Floats, variance: float) -> float:
+        """The summed costs of differences, which are replaced by the derivatives."""
+
+    @abstractmethod
+    def _bend(self, residual: Floats, variance: float) -> Floats | float:
+        """The second derivatives at differences, which may be replaced; where quadratic the differences are any."""
+
+    @abstractmethod
+    def _steepest_bend(self, variance: float) -> float:
+        """The largest second derivative of a cost."""
+
+    def parts(self, flat: Floats) -> list[float]:
+        return [self._total(misfit, flat) for misfit in self._misfits]
+
+    def value_and_gradient(self, flat: Floats, gradient: Floats) -> float:
+        value = self._constant
+        for gap in self._gaps:
+            gradient[gap] = 0.0
+        for block in self._blocks:
+            residuals = gradient[block.cells] if block.first else self._scratch[: block.values.size]
+            np.subtract(flat[block.cells], block.values, out=residuals)
+            value += self._cost(residuals, block.variance)
+            if not block.first:
+                gradient[block.cells] += residuals
+        for misfit, query in self._queries:
+            span = self.factors.span(misfit.index)
+            residual = query @ flat[span] - misfit.values
+            value += self._cost(residual, misfit.variance)
+            gradient[span] += query.transpose() @ residual
+        return value
+
+    def curvature(self, flat: Floats, vector: Floats, out: Floats | None = None) -> Floats:
+        product = np.empty(self.factors.size) if out is None else out
+        for gap in self._gaps:
+            product[gap] = 0.0
+        for block in self._blocks:
+            residuals = self._scratch[: block.values.size]
+            if not self.quadratic:
+                np.subtract(flat[block.cells], block.values, out=residuals)
+            bend = self._bend(residuals, block.variance)
+            if block.first:
+                np.multiply(vector[block.cells], bend, out=product[block.cells])
+            else:
+                product[block.cells] += np.multiply(vector[block.cells], bend, out=residuals)
+        for misfit, query in self._queries:
+            span = self.factors.span(misfit.index)
+            residual = misfit.values if self.quadratic else query @ flat[span] - misfit.values
+            bend = self._bend(residual, misfit.variance)
+            product[span] += query.transpose() @ (bend * (query @ vector[span]))
+        return product
+
+    def diagonal(self, flat: Floats) -> Floats:
+        """Exact for tables; for a query the squared column norms times the largest second derivative."""
+        diagonal = np.zeros(self.factors.size)
+        for block in self._blocks:
+            residual = np.subtract(flat[block.cells], block.values, out=self._scratch[: block.values.size])
+            diagonal[block.cells] += self._bend(residual, block.variance)
+        for (misfit, _), (norms, _) in zip(self._queries, self._norms, strict=True):
+            diagonal[self.factors.span(misfit.index)] += self._steepest_bend(misfit.variance) * norms
+        return diagonal
+
+    @cached_property
+    def lipschitz(self) -> float:
+        """The largest over the cliques: the Hessian of one clique has nothing to do with another's."""
+        if not self.smooth:
+            return np.inf
+        steepest = np.zeros(len(self.factors))
+        for misfit in self._plain:
+            steepest[misfit.index] += self._steepest_bend(misfit.variance)
+        for (misfit, _), (_, largest) in zip(self._queries, self._norms, strict=True):
+            steepest[misfit.index] += self._steepest_bend(misfit.variance) * largest
+        return float(steepest.max(initial=0.0))
+
+    @cached_property
+    def _norms(self) -> list[tuple[Floats | float, float]]:
+        """For each query the squared norms of its columns, or a bound of them, and the largest eigenvalue of Q^T Q."""
+        norms: list[tuple[Floats | float, float]] = []
+        for _, query in self._queries:
+            largest = largest_eigenvalue(query)
+            inner = query.operator if isinstance(query, Reordered) else query
+            known = type(inner).column_norms is not LinearOperator.column_norms
+            norms.append((query.column_norms(2) ** 2 if known or query.shape[1] <= _MOST_COLUMNS else largest, largest))
+        return norms
+
+    def _buffer(self, size: int) -> Floats:
+        """Room for as many numbers as a block has; new for more."""
+        return self._spare[:size] if size <= len(self._spare) else np.empty(size)
+
+    def _total(self, misfit: TableMisfit, flat: Floats) -> float:
+        table = flat[self.factors.span(misfit.index)]
+        return self._cost((table if misfit.query is None else misfit.query @ table) - misfit.values, misfit.variance)
+
+
+def shared_factors(domain: Domain, measurements: Sequence[Measurement], factors: Factors | None) -> Factors:
+    """The factors of placed measurements, or the given ones if they hold every clique."""
+    if factors is None:
+        return Factors(domain, [measurement.clique for measurement in measurements])
+    if factors.domain != domain:
+        raise WorkloadError("the factors are those of another domain")
+    for measurement in measurements:
+        factors.index(measurement.clique)
+    return factors
+
+
+def _blocks(factors: Factors, plain: Sequence[TableMisfit]) -> tuple[list[_CellBlock], list[slice]]:
+    """Tables as blocks of cells, and the cells that no table writes to."""
+    layers: list[dict[int, TableMisfit]] = []
+    for misfit in plain:
+        layer = next((misfits for misfits in layers if misfit.index not in misfits), None)
+        if layer is None:
+            layer = {}
+            layers.append(layer)
+        layer[misfit.index] = misfit
+    blocks: list[_CellBlock] = []
+    for depth, layer in enumerate(layers):
+        run: list[TableMisfit] = []
+        for index in sorted(layer):
+            if run and (run[-1].index + 1 != index or run[-1].variance != layer[index].variance):
+                blocks.extend(_split(factors, run, depth == 0))
+                run = []
+            run.append(layer[index])
+        blocks.extend(_split(factors, run, depth == 0))
+    written = layers[0] if layers else {}
+    return blocks, [factors.span(index) for index in range(len(factors)) if index not in written]
+
+
+def _split(factors: Factors, run: list[TableMisfit], first: bool) -> list[_CellBlock]:
+    """Neighbouring tables of one variance, cut into blocks."""
+    start = factors.span(run[0].index).start
+    values = run[0].values if len(run) == 1 else np.concatenate([misfit.values for misfit in run])
+    pieces = [(start + at, values[at : at + BLOCK]) for at in range(0, values.size, BLOCK)]
+    return [_CellBlock(slice(at, at + piece.size), piece, run[0].variance, first) for at, piece in pieces]
 
 
 class SquaredLoss(ResidualLoss):

@@ -15,12 +15,10 @@ from hush.core.errors import DomainError, SizeError, WorkloadError, shown
 from hush.core.memory import require_memory
 from hush.core.solution import SOLVED, TOLERANCE, Solution
 from hush.inference.factors import Factors
-from hush.inference.local_polytope import MASS_MOVED, LocalPolytope, Nearest
+from hush.inference.nonnegative_tables import MASS_MOVED, LocalPolytope, Nearest
 from hush.linops import Kronecker, LinearOperator
-from hush.models.graphical.fit_problem import allowance
-from hush.models.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
-from hush.models.graphical.residual_loss import largest_eigenvalue
-from hush.models.graphical.total import checked_total, estimate_total
+from hush.models.fit_arguments import check_stopping, checked_total, estimate_total, tolerated_loss
+from hush.models.graphical.likelihood import WIDTHS, Loss, MarginalLoss, largest_eigenvalue, loss_of, rounded_off
 from hush.models.local.local_model import LocalModel
 from hush.privacy.measurement import Measurement, placed
 
@@ -68,9 +66,7 @@ def fit_locally(
     >>> fitted.value, fitted.solved
     (LocalModel(approximate: 3 locally consistent tables over 3 attributes, 12 cells, total 16), True)
     """
-    allowance(tolerance, 1, 1.0)
-    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
-        raise WorkloadError(f"iterations={shown(iterations)}: expected a whole number of at least 1")
+    check_stopping(tolerance, iterations)
     listed = list(measurements) if not isinstance(measurements, Measurement) else measurements
     ordered = placed(domain, listed)
     forbidden = checked(domain, constraints)
@@ -105,7 +101,7 @@ def fit_locally(
         weights = np.full(len(factors), LIGHTEST * bends[bends > 0].min())
         weights[: bends.size] = np.maximum(bends, weights[: bends.size])
         polytope = LocalPolytope(factors, weights, known, allowed)
-        task = _LocalFit(polytope, smooth, allowance(tolerance, max(sharp.numbers, 1), 1.0), iterations)
+        task = _LocalFit(polytope, smooth, tolerated_loss(tolerance, max(sharp.numbers, 1)), iterations)
         counts, stats, status = task.project(counts) if plain else task.descend(counts)
     stats["value"] = sharp.value(counts[: measured.size])
     model = LocalModel.of_tables(factors, counts, known, forbidden, seed=seed)

@@ -16,8 +16,7 @@ from hush.inference.factors import Factors
 from hush.linops import LinearOperator
 from hush.models.graphical.graphical_model import Given, GraphicalModel
 from hush.models.graphical.synthetic_rows import Codes, Method
-from hush.models.local.local_rows import MAX_SIZE_MB, fit_rows, mean_error, repaired
-from hush.models.local.proportional_fitting import proportional_fit
+from hush.models.local.local_rows import MAX_SIZE_MB, fit_rows, mean_error, proportional_fit, repaired
 
 PASSES = 3
 

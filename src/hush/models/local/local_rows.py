@@ -16,25 +16,55 @@ from hush.core.domain import Clique, Domain, maximal_cliques
 from hush.core.errors import DataError
 from hush.core.solution import Solution
 from hush.models.graphical._row_kernels import group_rows
-from hush.models.graphical.fitting import fit_model
+from hush.models.graphical.graphical_fit import fit_model
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.junction_tree import BYTES_PER_CELL, JunctionTree
 from hush.models.graphical.model_size import sizes_with
 from hush.models.graphical.synthetic_rows import Codes
-from hush.models.local.proportional_fitting import proportional_fit
 from hush.privacy.measurement import Measurement
 
 if TYPE_CHECKING:
     from hush.models.local.local_model import LocalModel
 
+
+from hush.core.arrays import axes_outside
+
+CLOSE = 1e-6  # of the total: how well margins are met
 Counts = Callable[[Clique], Floats]
 
 MAX_SIZE_MB = 1.0
 TOLERANCE = 0.1  # of what rows can tell: about one row, or the square root of the rows of a cell
 PACE = 0.1  # of the rows that are too many in a cell, moved at a time
-SWEEPS = 10
+IMPLIED_TABLE_SWEEPS = 10
 PATIENCE = 100  # cliques in a row that do not fit before the search ends
 LEAST_GAIN = 1e-9
+
+
+def proportional_fit(
+    clique: Clique, margins: Sequence[tuple[Clique, Floats]], shape: tuple[int, ...], total: float, sweeps: int = 200
+) -> Floats:
+    """The table of the largest entropy with the given margins, by iterative proportional fitting.
+
+    t <- t * margin / (margin of t), one margin after the other, until all are met or `sweeps` have passed: margins that
+    no joint table has are met in turns, and the last of them in the end. The total is always met.
+
+    >>> proportional_fit(("a", "b"), [(("a",), np.array([1.0, 3.0])), (("b",), np.array([2.0, 2.0]))], (2, 2), 4.0)
+    array([[0.5, 0.5],
+           [1.5, 1.5]])
+    """
+    cells = int(np.prod(shape))
+    table = np.full(shape, total / cells)
+    for _ in range(sweeps):
+        missed = 0.0
+        for kept, margin in margins:
+            margin_now = table.sum(axis=axes_outside(clique, kept), keepdims=True)
+            wanted = margin.reshape(margin_now.shape)
+            missed = max(missed, float(np.abs(margin_now - wanted).sum()))
+            table *= np.divide(wanted, margin_now, out=np.zeros_like(margin_now), where=margin_now > 0)
+        if missed <= CLOSE * total:
+            break
+    sum_of_cells = float(table.sum())
+    return table * (total / sum_of_cells) if sum_of_cells > 0 else np.full(shape, total / cells)
 
 
 class Chooser:
@@ -144,7 +174,7 @@ class Chooser:
         if total <= 0:
             return 0.0
         margins = [(held, summed(table, clique, held)) for held in inside]
-        implied = proportional_fit(clique, margins, table.shape, total, sweeps=SWEEPS)
+        implied = proportional_fit(clique, margins, table.shape, total, sweeps=IMPLIED_TABLE_SWEEPS)
         p, q = table[table > 0], implied[table > 0]
         return float(p @ np.log(p / np.maximum(q, 1e-300 * total))) / total
 

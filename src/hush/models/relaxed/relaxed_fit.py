@@ -13,11 +13,9 @@ from hush.core.errors import DomainError, SizeError, WorkloadError, shown
 from hush.core.memory import require_memory
 from hush.core.solution import SOLVED, TOLERANCE, Solution
 from hush.core.validation import is_number
-from hush.models.graphical.fit_problem import allowance
-from hush.models.graphical.total import checked_total, estimate_total
+from hush.models.fit_arguments import check_stopping, checked_total, estimate_total, tolerated_loss
 from hush.models.relaxed._kernels import adam_step, normalise
-from hush.models.relaxed.coarse_levels import CoarseLevels
-from hush.models.relaxed.relaxed_rows import RelaxedRows
+from hush.models.relaxed.relaxed_rows import CoarseLevels, RelaxedRows
 from hush.models.relaxed.row_evidence import RowEvidence
 from hush.privacy.measurement import Measurement, placed
 from hush.workloads.decision_diagram import FormulaRow
@@ -79,7 +77,7 @@ def fit_relaxed(
     >>> fitted.value.counts(("a", "b")).round().tolist()
     [[40.0, 10.0], [10.0, 40.0]]
     """
-    allowance(tolerance, 1, 1.0)
+    check_stopping(tolerance, iterations)
     for name, value in (("rows", rows), ("iterations", iterations)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise WorkloadError(f"{name}={shown(value)}: expected a whole number of at least 1")
@@ -113,7 +111,7 @@ def fit_relaxed(
     require_memory(8 * ARRAYS * rows * width, f"{rows:,} rows of {width:,} probabilities", "use fewer rows")
     evidence = RowEvidence(coarse, ordered, known)
     first = _refined(coarse, columns, start or _product(domain, columns, rows), alike, seed)
-    gain = allowance(tolerance, max(evidence.numbers, 1), 1.0)
+    gain = tolerated_loss(tolerance, max(evidence.numbers, 1))
     descents = 2 if restraint else 1
     tell = None if progress is None else lambda share: progress(share / descents)
     fitted, stats, status = _descend(evidence, first, gain, iterations, quick=start is None, tell=tell)

@@ -17,7 +17,7 @@ from hush.core.arrays import Floats, Integers
 from hush.core.memory import require_memory
 from hush.linops import Kronecker, LevelSums, LinearOperator
 from hush.models.relaxed._kernels import predict_table, predict_targets, pull_table, pull_targets
-from hush.models.relaxed.coarse_levels import CoarseLevels, factors_of
+from hush.models.relaxed.relaxed_rows import CoarseLevels, factors_of
 from hush.privacy.measurement import Measurement
 from hush.workloads.decision_diagram import DecisionDiagram, FormulaRow
 from hush.workloads.threshold_target import TargetRow

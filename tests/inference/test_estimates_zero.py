@@ -3,7 +3,7 @@ import pytest
 
 from hush import Domain
 from hush.core.errors import DomainError, SizeError
-from hush.inference.zero_estimates import ZeroEstimates
+from hush.inference.estimates import ZeroEstimates
 from hush.linops import Identity, Prefix
 
 DOMAIN = Domain({"a": 2, "b": 3})

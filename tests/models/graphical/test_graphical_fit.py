@@ -13,8 +13,8 @@ from hush.core.constraints import Constraint
 from hush.core.domain import Domain
 from hush.core.errors import DataError, DomainError, SizeError, WorkloadError
 from hush.linops import Dense
-from hush.models.graphical import fitting
-from hush.models.graphical.fitting import fit_model
+from hush.models.graphical import graphical_fit
+from hush.models.graphical.graphical_fit import fit_model
 from hush.models.graphical.likelihood import AbsoluteLoss, CustomLoss
 from hush.privacy.measurement import Measurement
 from hush.testing.dense_twins import DenseModel
@@ -143,7 +143,7 @@ def test_absolute_loss_reaches_the_linear_program(make_case: Any, seed: int, tot
     case.measurements = [Measurement(o.clique, o.values, o.stddev, noise="laplace") for o in case.measurements]
     numbers = sum(one.numbers for one in case.measurements)
     least = case.dense.least_absolute(case.measurements, total)
-    slack = numbers * (fitting.WIDTHS[-1] / math.sqrt(2) + 0.5 * 0.01**2)
+    slack = numbers * (graphical_fit.WIDTHS[-1] / math.sqrt(2) + 0.5 * 0.01**2)
     for loss in ("auto", "laplace", AbsoluteLoss(case.domain, case.measurements)):
         found = fit_model(case.domain, case.measurements, total=total, loss=loss)
         assert found.solved
@@ -192,7 +192,7 @@ def test_both_kinds_of_noise_together(make_case: Any, counts_of: Any, seed: int)
     assert found.solved
     whole = counts_of(found.value).ravel()
     assert found.stats["value"] == pytest.approx(mixed(whole, np.abs(b[sharp] @ whole - y[sharp])), rel=1e-8)
-    assert exact.fun - 1e-6 <= found.stats["value"] <= exact.fun + m * fitting.WIDTHS[-1] / math.sqrt(2) + 1e-3
+    assert exact.fun - 1e-6 <= found.stats["value"] <= exact.fun + m * graphical_fit.WIDTHS[-1] / math.sqrt(2) + 1e-3
 
 
 def squares(measurements: list[Measurement]) -> Any:
@@ -454,7 +454,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def made(*arguments: Any) -> None:
         raise AssertionError("work began")
 
-    monkeypatch.setattr(fitting, "Belief", made)
+    monkeypatch.setattr(graphical_fit, "Belief", made)
 
 
 @pytest.mark.usefixtures("no_work")
@@ -486,7 +486,7 @@ def test_bad_measurements(make: Any, error: type[Exception], text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"total": 0}, DataError, "total=0: expected a finite number of records above 0"),
+        ({"total": 0}, DataError, "total=0: expected a number from 1e-60 to 1e\\+60"),
         ({"total": -5.0}, DataError, "total=-5.0"),
         ({"total": math.nan}, DataError, "total=nan"),
         ({"total": math.inf}, DataError, "total=inf"),

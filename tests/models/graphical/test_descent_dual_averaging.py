@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from hush.core.errors import WorkloadError
-from hush.models.graphical.mirror_descent import dual_averaging
-from hush.models.graphical.natural_descent import natural_descent
+from hush.models.graphical.descent import dual_averaging, natural_descent
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -11,17 +11,23 @@ from hush.core.domain import Domain
 from hush.core.errors import DomainError, WorkloadError, shown
 from hush.core.memory import available_memory
 from hush.core.solution import TOLERANCE, Solution
+from hush.models.fit_arguments import check_stopping, checked_total, estimate_total
 from hush.models.graphical.belief_propagation import Belief, in_tree_order, with_domain
+from hush.models.graphical.descent import (
+    dual_averaging,
+    independent_start,
+    mirror_descent,
+    natural_descent,
+    subgradient_descent,
+    warm_start,
+)
 from hush.models.graphical.elimination_order import RESTARTS
-from hush.models.graphical.fit_problem import Callback, FitPoint, FitProblem, allowance
+from hush.models.graphical.fit_problem import Callback, FitPoint, FitProblem
 from hush.models.graphical.graphical_model import GraphicalModel, condition_possible, fixed_tables
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.models.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
 from hush.models.graphical.marginal_loss import ReorderedLoss
-from hush.models.graphical.mirror_descent import dual_averaging, mirror_descent, subgradient_descent
 from hush.models.graphical.model_size import check_fits
-from hush.models.graphical.natural_descent import independent_start, natural_descent, warm_start
-from hush.models.graphical.total import checked_total, estimate_total
 from hush.privacy.measurement import Measurement, listed_measurements
 
 Estimator: TypeAlias = Literal["natural", "mirror", "dual averaging"]
@@ -58,9 +64,7 @@ def fit_model(
     """
     if not isinstance(estimator, str) or estimator not in ESTIMATORS:
         raise WorkloadError(f"estimator={shown(estimator)}: expected one of {', '.join(map(repr, ESTIMATORS))}")
-    allowance(tolerance, 1, 1.0)
-    if iterations is not None and (isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1):
-        raise WorkloadError(f"iterations={shown(iterations)}: expected a whole number of at least 1, or None")
+    check_stopping(tolerance, iterations)
     given = listed_measurements(measurements)
     if start is not None and start.domain != domain:
         raise DomainError("start is a model of another domain; leave it out, or give one of the same attributes")

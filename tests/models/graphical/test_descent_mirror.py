@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.models.graphical.mirror_descent import mirror_descent, subgradient_descent
+from hush.models.graphical.descent import mirror_descent, subgradient_descent
 from hush.privacy.measurement import Measurement
 
 

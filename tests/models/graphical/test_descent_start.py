@@ -4,7 +4,7 @@ import pytest
 from hush import queries
 from hush.core.domain import Domain
 from hush.inference.factors import Factors
-from hush.models.graphical.natural_descent import LEAST, independent_start, warm_start
+from hush.models.graphical.descent import LEAST_START_COUNT, independent_start, warm_start
 from hush.privacy.measurement import Measurement
 from hush.testing.dense_twins import DenseModel
 
@@ -38,7 +38,7 @@ def test_tables_of_one_attribute_are_averaged_by_their_precision() -> None:
 def test_a_level_counted_below_zero_starts_at_a_part_of_its_noise() -> None:
     factors = Factors(DOMAIN, [("a",)])
     found = marginal(independent_start(factors, [Measurement(("a",), [-50.0, 100.0], 5.0)], 100.0), factors, "a")
-    np.testing.assert_allclose(found, np.array([5 * LEAST, 100.0]) / (100.0 + 5 * LEAST))
+    np.testing.assert_allclose(found, np.array([5 * LEAST_START_COUNT, 100.0]) / (100.0 + 5 * LEAST_START_COUNT))
 
 
 def test_other_queries_are_left_out() -> None:

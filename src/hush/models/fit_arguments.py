@@ -1,4 +1,4 @@
-"""The total number of rows, estimated from noisy measurements of marginals."""
+"""Arguments that the fits of all three models share: the total number of rows, and when to stop."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.domain import Domain
-from hush.core.errors import DataError, shown
+from hush.core.errors import DataError, WorkloadError
+from hush.core.validation import check_number, check_whole
 from hush.linops import AllRange, Identity, Kronecker, LevelSums, LinearOperator, Prefix, Stack, Total
 from hush.linops.permuted import Reordered
 from hush.privacy.measurement import EXTREME, Measurement, placed
 
-SMALLEST_TOTAL = 1.0
-_MOST_DENSE = 1 << 18
-_TOLERANCE = 1e-6
-_MOST_ITERATIONS = 200
+SMALLEST_TOTAL = 1.0  # a model needs rows
+MOST_DENSE_ENTRIES = 1 << 18  # of a query whose coefficients are found by a dense solver
+LARGEST_MISS = 1e-6  # of Q^T v from ones, for v to count as a solution
+MOST_SOLVER_ITERATIONS = 200
 
 
 def estimate_total(domain: Domain, measurements: Iterable[Measurement]) -> tuple[float, float]:
-    """The total and the standard deviation of its estimate, which is at least 1 since a model needs rows.
+    """The estimated total, at least 1, and the standard deviation of the estimate.
 
-    A measurement knows the total where some v has Q^T v = 1; then v^T y is unbiased with variance stddev^2 |v|^2, and
-    the shortest v is the best. For a table that is its sum, with variance stddev^2 times its cells. The estimates of
-    the measurements are averaged with weights 1 / variance. A total that several measurements know only together is
-    not found.
+    A measurement determines the total if some v has Q^T v = 1. Then v^T y is an unbiased estimate with variance
+    stddev^2 |v|^2, and the shortest v is the best. For a table measured cell by cell the estimate is its sum, with
+    variance stddev^2 times its cells. The estimates of all measurements are averaged with weights 1 / variance. A total
+    that only several measurements together determine is not found.
 
     Reference: [AIM, Thm 2] with the empty set, where all are tables.
 
@@ -54,18 +55,33 @@ def estimate_total(domain: Domain, measurements: Iterable[Measurement]) -> tuple
 
 def checked_total(total: float) -> float:
     """A total given by the caller, checked."""
-    if isinstance(total, bool) or not isinstance(total, int | float | np.integer | np.floating):
-        raise DataError(f"total={shown(total)}: expected a number of records above 0, or None to estimate it")
-    if not 1 / EXTREME <= total <= EXTREME:  # NaN fails too
-        raise DataError(
-            f"total={shown(total)}: expected a finite number of records above 0, {1 / EXTREME:g} .. {EXTREME:g}, or "
-            "None to estimate it"
-        )
-    return float(total)
+    hint = ", the number of rows, or None to estimate it"
+    return check_number(DataError, "total", total, least=1e-60, most=EXTREME, hint=hint)
+
+
+def check_stopping(tolerance: float, iterations: int | None = None) -> None:
+    """Refuse a `tolerance` outside (0, 1] and a limit of iterations below 1; None stands for the default limit."""
+    hint = ", the distance from the exact optimum in standard deviations of the noise"
+    check_number(WorkloadError, "tolerance", tolerance, above=0, most=1, hint=hint)
+    if iterations is not None:
+        check_whole(WorkloadError, "iterations", iterations, least=1)
+
+
+def tolerated_loss(tolerance: float, numbers: int, value: float = 0.0) -> float:
+    """How far above the least loss a fit may stop: m t^2 / 2, or t^2 of the loss itself if m is not known (0).
+
+    For m numbers with Gaussian noise and the exact optimum mu*, convexity gives
+
+        L(mu) - L(mu*) >= sum_j |Q_j (mu_j - mu*_j)|^2 / (2 stddev_j^2),
+
+    so a loss within m t^2 / 2 of the least one is a fit whose answers are within t standard deviations of the noise of
+    those of the exact optimum, in the root mean square.
+    """
+    return 0.5 * tolerance**2 * numbers if numbers else tolerance**2 * abs(value)
 
 
 def _total_of(measurement: Measurement) -> tuple[float, float] | None:
-    """The estimate of a placed measurement and its variance; None where it does not know the total."""
+    """The total estimated from one placed measurement, and its variance; None if it does not determine the total."""
     query = measurement.query
     if not isinstance(query, LinearOperator):
         return float(measurement.values.sum()), measurement.variance * measurement.numbers
@@ -82,14 +98,14 @@ def _total_of(measurement: Measurement) -> tuple[float, float] | None:
 
 
 def _factors(query: LinearOperator) -> list[LinearOperator]:
-    """Operators whose Kronecker product it is: a product of cells is 1 everywhere just where each factor is."""
-    if isinstance(query, Reordered):  # ones in any order are ones
+    """The factors of a Kronecker product: its coefficients v are the product of those of its factors."""
+    if isinstance(query, Reordered):  # the cells in another order have the same sum
         return _factors(query.operator)
     return [inner for f in query.factors for inner in _factors(f)] if isinstance(query, Kronecker) else [query]
 
 
 def _coefficients(query: LinearOperator) -> Floats | None:
-    """The shortest v with Q^T v = 1, None where there is none, or it takes too many iterations to find."""
+    """The shortest v with Q^T v = 1; None if there is none, or if the solver does not find it in time."""
     m, n = query.shape
     if isinstance(query, Identity | Total | LevelSums):
         return np.ones(m)
@@ -100,7 +116,7 @@ def _coefficients(query: LinearOperator) -> Floats | None:
         ends[0] += 1 / (n + 1)
         ends[-1] += 1 / (n + 1)
         return np.asarray(query @ ends)
-    if m * n <= _MOST_DENSE:
+    if m * n <= MOST_DENSE_ENTRIES:
         v: Floats = np.linalg.lstsq(query.dense().T, np.ones(n), rcond=None)[0].astype(np.float64)
     else:
         from scipy.sparse.linalg import LinearOperator as SparseOperator
@@ -108,17 +124,16 @@ def _coefficients(query: LinearOperator) -> Floats | None:
 
         adjoint = query.transpose()
         operator = SparseOperator((n, m), matvec=lambda y: adjoint @ y.ravel(), rmatvec=lambda x: query @ x.ravel())
-        v = lsmr(operator, np.ones(n), atol=1e-12, btol=1e-12, conlim=0.0, maxiter=min(4 * (m + n), _MOST_ITERATIONS))[
-            0
-        ]
+        most = min(4 * (m + n), MOST_SOLVER_ITERATIONS)
+        v = lsmr(operator, np.ones(n), atol=1e-12, btol=1e-12, conlim=0.0, maxiter=most)[0]
     missed = np.abs(query.transpose() @ v - 1).max()
-    if math.isfinite(missed) and missed <= _TOLERANCE:
+    if math.isfinite(missed) and missed <= LARGEST_MISS:
         return v
     return _stacked(query) if isinstance(query, Stack) else None
 
 
 def _stacked(query: Stack) -> Floats | None:
-    """The average of what the operators of a stack know, each by its shortest v: unbiased, if not the shortest."""
+    """The average of the solutions of the operators in a stack: unbiased, though not the shortest v."""
     weights = query.weights or ()
     solutions = [_coefficients(operator) if w else None for operator, w in zip(query.operators, weights, strict=True)]
     precisions = [0.0 if v is None else w * w / float(v @ v) for v, w in zip(solutions, weights, strict=True)]

@@ -1,12 +1,14 @@
+import math
+
 import numpy as np
 import pytest
 
 from hush import queries
 from hush.core.domain import Domain
-from hush.core.errors import DataError
+from hush.core.errors import DataError, WorkloadError
 from hush.linops import AllRange, Dense, Haar, Identity, Kronecker, LinearOperator, Prefix, Stack, Total
-from hush.models.graphical import total
-from hush.models.graphical.total import estimate_total
+from hush.models import fit_arguments
+from hush.models.fit_arguments import check_stopping, estimate_total, tolerated_loss
 from hush.privacy.measurement import Measurement
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
@@ -48,7 +50,7 @@ OPERATORS: list[LinearOperator] = [
 def test_least_squares_on_any_operator(
     operator: LinearOperator, most_dense: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(total, "_MOST_DENSE", most_dense)
+    monkeypatch.setattr(fit_arguments, "MOST_DENSE_ENTRIES", most_dense)
     values = np.random.default_rng(7).normal(size=operator.shape[0]) + 10
     found, stddev = estimate_total(DOMAIN, [Measurement(("a", "c", "b"), values, 0.3, operator)])
     v = np.linalg.pinv(operator.dense()).T @ np.ones(24)
@@ -85,7 +87,7 @@ def test_a_large_query_stays_implicit() -> None:
 
 
 def test_totals_of_large_queries_take_no_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(total, "_MOST_ITERATIONS", 0)
+    monkeypatch.setattr(fit_arguments, "MOST_SOLVER_ITERATIONS", 0)
     domain = Domain({"x": 4000, "y": 600, "one": 1})
     prefix = Measurement(("x",), np.arange(1.0, 4001), 0.5, {"x": queries.prefix})
     assert estimate_total(domain, [prefix]) == pytest.approx((4000.0, 0.5))
@@ -95,7 +97,7 @@ def test_totals_of_large_queries_take_no_iterations(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_stack_that_takes_too_long_says_what_its_parts_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(total, "_MOST_ITERATIONS", 3)
+    monkeypatch.setattr(fit_arguments, "MOST_SOLVER_ITERATIONS", 3)
     domain = Domain({"x": 600})
     stack = Stack([Prefix(600), Dense(np.eye(600)[:9]), Identity(600)], [2.0, 1.0, -1.0])
     cells = np.random.default_rng(2).normal(9.0, 1.0, 600)
@@ -110,3 +112,15 @@ def test_a_stack_that_takes_too_long_says_what_its_parts_know(monkeypatch: pytes
 def test_values_that_add_up_to_too_much_are_refused() -> None:
     with pytest.raises(DataError, match="more than 1e[+]60; bring values"):
         estimate_total(DOMAIN, [Measurement(("a",), [9e59, 9e59], 1.0)])
+
+
+def test_tolerated_loss_by_hand() -> None:
+    assert tolerated_loss(0.01, 200, 5.0) == pytest.approx(0.01)
+    assert tolerated_loss(0.1, 0, -5.0) == pytest.approx(0.05)
+    assert tolerated_loss(1, 2, 0.0) == 1.0
+
+
+@pytest.mark.parametrize("tolerance", [0, -0.1, 1.5, math.nan, math.inf, True, "0.1", None])
+def test_bad_tolerances_are_refused(tolerance: object) -> None:
+    with pytest.raises(WorkloadError, match="expected a number above 0 and at most 1"):
+        check_stopping(tolerance)  # type: ignore[arg-type]

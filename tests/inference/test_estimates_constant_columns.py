@@ -6,7 +6,7 @@ import pytest
 
 import hush
 from hush.core.errors import WorkloadError
-from hush.inference.constant_columns import ConstantColumnEstimates, without_constant_columns
+from hush.inference.estimates import ConstantColumnEstimates, without_constant_columns
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.linops import Dense
 from hush.schema.column_kinds import Categorical, Integer

@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.models.graphical import natural_descent as module
+from hush.models.graphical import descent as module
 from hush.models.graphical._kernels import step_direction
-from hush.models.graphical.mirror_descent import mirror_descent
-from hush.models.graphical.natural_descent import REVIVALS, natural_descent
+from hush.models.graphical.descent import MOST_REVIVALS, mirror_descent, natural_descent
 
 TOTALS = [30.0, 1000.0, 1e5]
 
@@ -48,7 +47,7 @@ def test_the_loss_rises_only_where_the_descent_is_taken_up_again(make_case: Any,
     problem = case.problem(callback=lambda iteration, value, tables: values.append(value))
     found = natural_descent(problem, case.start(seed, scale))
     rises = sum(later >= earlier for earlier, later in itertools.pairwise(values))
-    assert rises <= len(values) - 1 - found.stats["iterations"] <= (REVIVALS if scale == 20.0 else 0)
+    assert rises <= len(values) - 1 - found.stats["iterations"] <= (MOST_REVIVALS if scale == 20.0 else 0)
     assert min(values) == found.value.value
     assert found.value.value >= case.loss(case.optimum()) - 1e-7
 

@@ -19,22 +19,143 @@ import numpy as np
 
 from hush.core.arrays import Floats, spread, summed
 from hush.core.domain import Clique
+from hush.core.errors import WorkloadError
 from hush.core.solution import SOLVED, TOLERANCE, Solution
 from hush.inference.factors import Factors
+from hush.models.fit_arguments import tolerated_loss
 from hush.models.graphical._kernels import add, dot, step_direction
-from hush.models.graphical.fit_problem import STOPPED, FitPoint, FitProblem, Remaining, allowance
+from hush.models.graphical.fit_problem import STOPPED, FitPoint, FitProblem, Remaining
 from hush.privacy.measurement import Measurement
 
-ITERATIONS = 5000
-MOST_PAIRS = 24
-FEWEST_PAIRS = 4
-PAIR_MEMORY = 1 << 24  # bytes for pairs where the model itself is smaller
+FIRST_ORDER_ITERATIONS = 20_000
+MOST_HALVINGS = 60  # of a step that does not lower the loss, before mirror descent gives up
+STEP_GROWTH = 1.3  # each accepted step lets the next one be this much longer
+ITERATIONS_PER_BOUND = 10  # dual averaging updates its lower bound this rarely, because a bound costs an oracle call
+NATURAL_ITERATIONS = 5000
+MOST_PAIRS, FEWEST_PAIRS = 24, 4  # that natural descent keeps
+PAIR_MEMORY = 1 << 24  # bytes that pairs may take, even if the model itself takes less
 LARGEST_MOVE = 10.0  # of a potential in one step
-SUFFICIENT = 1e-4
-BACKTRACKS = 20
-REVIVALS = 4
-DAMPING = 8.0
-LEAST = 0.3  # of a standard deviation: what a level is started with where less was counted
+SUFFICIENT_DECREASE = 1e-4  # Armijo's constant: the share of the promised decrease that a step must achieve
+MOST_BACKTRACKS = 20
+MOST_REVIVALS = 4  # restarts of natural descent from damped potentials
+LOWEST_POTENTIAL = -8.0  # of a cell relative to the largest of its table, in damped potentials
+LEAST_START_COUNT = 0.3  # standard deviations of its noise: the least count a level starts with
+
+
+def mirror_descent(
+    problem: FitProblem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = FIRST_ORDER_ITERATIONS
+) -> Solution[FitPoint]:
+    """Descend from `start` until what remains does not matter beside the noise; see `Remaining`."""
+    here, there = problem.point(start), problem.point(start)
+    step = problem.smooth_step(here)
+    remaining, left = Remaining(), math.inf
+    remaining.add(here.value)
+    problem.report(0, here)
+    k, status = 0, SOLVED
+    while left > tolerated_loss(tolerance, problem.loss.numbers, here.value):
+        if k == iterations:
+            status = f"{iterations} iterations were not enough; allow more, or raise tolerance={tolerance:g}"
+            break
+        for _ in range(MOST_HALVINGS):
+            np.copyto(there.potentials, here.potentials)
+            add(there.potentials, -step, here.gradient)
+            problem.evaluate(there)
+            promised = dot(here.gradient, here.counts) - dot(here.gradient, there.counts)
+            if here.value - there.value >= 0.5 * promised and there.value < here.value:
+                break
+            step *= 0.5
+        else:
+            left = 0.0  # no step lowers the loss: its change is below the precision of floats
+            break
+        here, there, step = there, here, STEP_GROWTH * step
+        k += 1
+        left = remaining.add(here.value)
+        if problem.report(k, here):
+            status = STOPPED
+            break
+    return Solution(value=here, status=status, stats=problem.stats(here, k, left))
+
+
+def subgradient_descent(
+    problem: FitProblem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = 2000
+) -> Solution[FitPoint]:
+    """Mirror descent with steps that shrink as 1 / sqrt(t), for losses that are not smooth; keeps the best point.
+
+    Its value is within O(1 / sqrt(iterations)) of the least. Only a lower bound can tell that it is near, so it counts
+    as solved where that is close enough, and runs to the end otherwise.
+    """
+    here = problem.point(start)
+    best = FitPoint(here.potentials.copy(), here.counts.copy(), here.gradient.copy(), here.value)
+    problem.report(0, here)
+    k, bound, status = 0, problem.lower_bound(here), SOLVED
+    while best.value - bound > tolerated_loss(tolerance, problem.loss.numbers, best.value) and k < iterations:
+        length = float(np.abs(here.gradient).max())
+        if length == 0.0:
+            break
+        k += 1
+        add(here.potentials, -1.0 / (length * math.sqrt(k)), here.gradient)
+        problem.evaluate(here)
+        bound = max(bound, problem.lower_bound(here))
+        if here.value < best.value:
+            for kept, new in zip(
+                (best.potentials, best.counts, best.gradient),
+                (here.potentials, here.counts, here.gradient),
+                strict=True,
+            ):
+                np.copyto(kept, new)
+            best.value = here.value
+        if problem.report(k, best):
+            status = STOPPED
+            break
+    problem.evaluate(best)
+    gap = best.value - bound
+    if status == SOLVED and gap > tolerated_loss(tolerance, problem.loss.numbers, best.value):
+        status = (
+            f"{k} steps along subgradients are certain to be within {gap:.3g} of the least loss only; "
+            "allow more iterations, or give a smooth loss, such as CustomLoss(..., lipschitz=)"
+        )
+    stats = problem.stats(best, k, math.nan) | {"lower_bound": bound, "gap": gap}
+    return Solution(value=best, status=status, stats=stats)
+
+
+def dual_averaging(
+    problem: FitProblem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = FIRST_ORDER_ITERATIONS
+) -> Solution[FitPoint]:
+    """Average gradients from `start` until what remains does not matter beside the noise; see `tolerated_loss`."""
+    if not problem.loss.smooth:
+        raise WorkloadError("dual averaging needs a smooth loss; use estimator='mirror', or a smoothed loss")
+    rate = 1.0 / (4.0 * problem.loss.lipschitz * problem.total)
+    here = problem.point(start)
+    counts, middle, gradient = here.counts.copy(), np.empty_like(start), np.empty_like(start)
+    average, intercept, bound = np.zeros_like(start), 0.0, problem.lower_bound(here)
+    problem.report(0, here)
+    t, status = 0, SOLVED
+    while here.value - bound > tolerated_loss(tolerance, problem.loss.numbers, here.value):
+        if t == iterations:
+            status = f"{iterations} iterations were not enough; allow more, or raise tolerance={tolerance:g}"
+            break
+        t += 1
+        c = 2.0 / (t + 1.0)
+        np.multiply(counts, 1.0 - c, out=middle)
+        middle += c * here.counts
+        value = problem.loss.value_and_gradient(middle, gradient)
+        average *= 1.0 - c
+        average += c * gradient
+        intercept += c * (value - float(gradient @ middle) - intercept)
+        np.multiply(average, -t * (t + 1.0) * rate, out=here.potentials)
+        here.potentials += start
+        problem.evaluate(here)
+        counts *= 1.0 - c
+        counts += c * here.counts
+        if problem.report(t, here):
+            status = STOPPED
+            break
+        if t % ITERATIONS_PER_BOUND == 0 or t == iterations:
+            tangents = intercept - problem.total * problem.belief.largest(-average)
+            bound = max(bound, tangents, problem.lower_bound(here))
+    gap = here.value - bound
+    stats = problem.stats(here, t, gap) | {"average": problem.loss.value(counts), "lower_bound": bound, "gap": gap}
+    return Solution(value=here, status=status, stats=stats)
 
 
 def independent_start(factors: Factors, measurements: Iterable[Measurement], total: float) -> Floats:
@@ -56,17 +177,17 @@ def independent_start(factors: Factors, measurements: Iterable[Measurement], tot
         for name in clique:
             if name in sums:
                 weighted, weight = sums.pop(name)
-                level = np.maximum(weighted / weight, LEAST / np.sqrt(weight))
+                level = np.maximum(weighted / weight, LEAST_START_COUNT / np.sqrt(weight))
                 factors.table(potentials, index)[...] += spread(np.log(level / total), (name,), clique)
     return potentials
 
 
 def damped(factors: Factors, potentials: Floats) -> Floats:
-    """The potentials, none more than `DAMPING` below the largest of its table: cells near zero can come back."""
+    """The potentials, none more than 8 below the largest of its table: cells near zero can come back."""
     raised = potentials.copy()
     for index in range(len(factors)):
         table = factors.table(raised, index)
-        np.maximum(table, table.max() - DAMPING, out=table)
+        np.maximum(table, table.max() + LOWEST_POTENTIAL, out=table)
     return raised
 
 
@@ -87,7 +208,7 @@ def warm_start(factors: Factors, known: Mapping[Clique, Floats]) -> Floats:
 
 
 def natural_descent(
-    problem: FitProblem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = ITERATIONS
+    problem: FitProblem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = NATURAL_ITERATIONS
 ) -> Solution[FitPoint]:
     """Descend from `start` until what remains does not matter beside the noise; see `Remaining`.
 
@@ -96,8 +217,8 @@ def natural_descent(
     descent restarts from damped potentials until that gains nothing.
     """
     best = _descend(problem, start, tolerance, iterations, 0)
-    for _ in range(REVIVALS):
-        room = allowance(tolerance, problem.loss.numbers, best.point.value)
+    for _ in range(MOST_REVIVALS):
+        room = tolerated_loss(tolerance, problem.loss.numbers, best.point.value)
         gap = best.point.value - problem.lower_bound(best.point)
         if best.status != SOLVED or gap <= room or (gap <= best.point.value and not best.jammed):
             break
@@ -134,7 +255,7 @@ def _descend(problem: FitProblem, start: Floats, tolerance: float, iterations: i
     remaining.add(here.value)
     if problem.report(k, here):
         return _Descent(here, k, left, STOPPED)
-    while not left <= allowance(tolerance, problem.loss.numbers, here.value):
+    while not left <= tolerated_loss(tolerance, problem.loss.numbers, here.value):
         if k >= iterations:
             status = f"{iterations} iterations were not enough; allow more, or raise tolerance={tolerance:g}"
             return _Descent(here, k, left, status)
@@ -161,11 +282,11 @@ def _search(problem: FitProblem, here: FitPoint, there: FitPoint, slope: Floats,
     if not descent < 0.0:
         return False
     step = min(1.0, LARGEST_MOVE / float(np.abs(direction).max()))
-    for _ in range(BACKTRACKS):
+    for _ in range(MOST_BACKTRACKS):
         np.copyto(there.potentials, here.potentials)
         add(there.potentials, step, direction)
         problem.evaluate(there)
-        if there.value <= here.value + SUFFICIENT * step * descent:
+        if there.value <= here.value + SUFFICIENT_DECREASE * step * descent:
             return there.value < here.value
         bend = there.value - here.value - step * descent
         best = -0.5 * descent * step * step / bend if math.isfinite(bend) else 0.0
