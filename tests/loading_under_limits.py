@@ -17,7 +17,7 @@ from pathlib import Path
 
 import hush
 from hush.core.errors import HushError
-from hush.tables.formats.csv_header import read_csv_header
+from hush.tables.formats.file_sources import read_csv_header
 from hush.workloads.sql_workload import workload_of_sql
 from hush.workloads.workload_text import parse_workload
 

@@ -454,12 +454,12 @@ SLIPS = {
     "a share of rows for every level": Bug(share_of_every_level, CONTRACT, COLUMNS),
     "counts through floats": Bug(
         counts_through_floats,
-        "tables/test_row_counts.py::test_one_row_more_moves_one_cell_by_one",
+        "tables/test_sources_counts.py::test_one_row_more_moves_one_cell_by_one",
         {"count": 2**53, "engine": "memory"},
     ),
     "too many rows are paid for": Bug(
         rows_asked_for_after_the_charge,
-        "tables/test_row_counts.py::test_more_rows_than_answers_can_hold_are_refused_before_the_charge",
+        "tables/test_sources_counts.py::test_more_rows_than_answers_can_hold_are_refused_before_the_charge",
     ),
     "budget rounded up": Bug(
         budget_rounded_up,

@@ -130,7 +130,7 @@ def check(
     from rich.text import Text
 
     from hush.render.text_table import TextColumn, TextTable, number_columns
-    from hush.schema.provenance import drafted_text
+    from hush.schema.schema import drafted_text
 
     declared = hush.Schema.load(file)
     console = Console()

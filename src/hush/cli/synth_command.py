@@ -252,7 +252,7 @@ def _check_sign(schema: hush.Schema, text: str) -> None:
 
 def _condition(schema: hush.Schema, name: str, text: str) -> Any:
     from hush.schema.conditions import Conditions
-    from hush.schema.toml_text import parse_toml
+    from hush.schema.schema_toml import parse_toml
 
     column = Conditions(schema[name])
     try:

@@ -15,7 +15,7 @@ from hush.core.rational import float_up, shown_up
 from hush.mechanisms.usefulness import OneWay, delta_warning, noise_text
 from hush.privacy.budget import Budget, number_text
 from hush.render.text_table import TextColumn, TextTable, counted, number_columns
-from hush.schema.provenance import drafted_text
+from hush.schema.schema import drafted_text
 from hush.workloads import Term
 
 if TYPE_CHECKING:

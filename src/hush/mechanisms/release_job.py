@@ -34,7 +34,7 @@ from hush.release.release import Release
 from hush.release.rounds import Round
 from hush.release.statement import Statement
 from hush.schema import Schema
-from hush.schema.provenance import refuse_drafted
+from hush.schema.schema import refuse_drafted
 
 if TYPE_CHECKING:
     from hush.tables.table import Table
@@ -203,7 +203,7 @@ class ReleaseJob:
             if self._stopping.is_set() and (plan.adaptive or share < 1):  # else all is measured, and nothing to resume
                 raise KeyboardInterrupt
 
-        from hush.tables.row_counts import BYTES_PER_COUNT
+        from hush.tables.sources import BYTES_PER_COUNT
         from hush.tables.table import CachedTable  # loads the database engine
 
         counted = plan.settings.counted(plan, table.schema)

@@ -32,8 +32,7 @@ from hush.pareto.search import search
 from hush.pareto.space import ChoiceSetting, IntegerSetting, RealSetting, Setting, Settings, Space
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.ledger import Ledger
-from hush.tables.formats.file_sources import files_of
-from hush.tables.formats.standard_input import DASH
+from hush.tables.formats.file_sources import DASH, files_of
 from hush.tables.table import Table
 from hush.workloads import Workload
 from hush.workloads.workload_text import parse_workload

@@ -28,7 +28,7 @@ from hush.release.intervals import Ends, FixedIntervals, Intervals, NoiseInterva
 from hush.render.text_table import WIDTH, TextColumn, TextTable, fixed_text, number_columns
 from hush.schema import Schema
 from hush.schema.column import Value
-from hush.schema.pandas_types import extra
+from hush.schema.schema import extra
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,7 +24,7 @@ from hush.privacy.events import (
     price,
 )
 from hush.privacy.sensitivity import Neighbours
-from hush.schema.provenance import drafted_text
+from hush.schema.schema import drafted_text
 
 STAMP = "NOT PRIVATE"
 SEEDED = f"{STAMP}: the noise of this release came from a seed, for tests only."

@@ -14,7 +14,7 @@ from hush.privacy.sensitivity import Neighbours
 from hush.release.statement import LEFT_OUT, STAMP
 from hush.render.markup import Markup, lines, tag
 from hush.report.labels import named, readable
-from hush.schema.provenance import drafted_text
+from hush.schema.schema import drafted_text
 
 if TYPE_CHECKING:
     from hush.release.release import Release

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hush.core.constraints import Constraint, contradiction, merge
 from hush.core.domain import Domain
-from hush.core.errors import SchemaError, shown
+from hush.core.errors import HushError, SchemaError, printable, shown
 from hush.core.unit import ROW, Unit
 from hush.schema.column import Column, alike
-from hush.schema.column_kinds import MOST_BINS, Integer
+from hush.schema.column_kinds import MOST_BINS, Boolean, Categorical, Integer
 from hush.schema.number_spelling import NumberSpelling
-from hush.schema.pandas_types import frame_of, with_nullable_types
 from hush.schema.stamps import Stamp, joined
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ class Schema:
         >>> draft.domain, draft.from_private_data
         (Domain({'age': 39, 'sex': 2}), ('age', 'sex'))
         """
-        drafts = import_module("hush.tables.schema_drafts")  # by name: the room that reads rows comes after this one
+        drafts = import_module("hush.tables.drafting")  # by name: the room that reads rows comes after this one
         schema: Schema = drafts.drafted(data, public=public)
         return schema
 
@@ -338,3 +340,71 @@ def _checked(column: Column, codes: np.ndarray[Any, Any]) -> np.ndarray[Any, np.
     if len(codes) and (codes.min() < 0 or codes.max() >= column.size):
         raise SchemaError(f"column {column.name!r}: codes must lie in 0 .. {column.size - 1}")
     return codes.astype(np.int64)
+
+
+_NULLABLE = {Integer: ("int64", "Int64"), Boolean: ("bool", "boolean")}
+
+
+def extra(name: str) -> ModuleType:
+    """A package that hush can do without, pandas or polars."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise HushError(f"to_{name}() needs {name}, which is not installed; run pip install 'hush[{name}]'") from None
+
+
+def with_nullable_types(table: pa.Table, columns: Iterable[Column]) -> pa.Table:
+    """The table with what pyarrow's `to_pandas` needs for the nullable types of columns that allow missing."""
+    stated = [column for column in columns if column.part is None and column.missing and type(column) in _NULLABLE]
+    keys = ("name", "field_name", "pandas_type", "numpy_type", "metadata")
+    entries = [(column.name, column.name, *_NULLABLE[type(column)], None) for column in stated]
+    metadata = {
+        "index_columns": [],
+        "column_indexes": [],
+        "columns": [dict(zip(keys, entry, strict=True)) for entry in entries],
+        "pandas_version": "2.0.0",
+    }
+    return table.replace_schema_metadata({"pandas": json.dumps(metadata)})
+
+
+def frame_of(table: pa.Table, columns: Iterable[Column]) -> Any:
+    """The table as a pandas DataFrame: categories with all levels, days as datetime64, nullable types where needed."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    extra("pandas")
+    listed = {column.name: column for column in columns if column.name in table.column_names}
+    for name, column in listed.items():
+        if isinstance(column, Categorical):
+            levels = pa.array([level for level in alike(column.level_values()) if level is not None])
+            values = table[name].combine_chunks()
+            codes = pc.index_in(values.cast(levels.type), value_set=levels)
+            categories = pa.DictionaryArray.from_arrays(codes, levels)
+            table = table.set_column(table.column_names.index(name), name, categories)
+    return with_nullable_types(table, listed.values()).to_pandas(date_as_object=False)
+
+
+MOST_NAMED = 6
+
+
+def drafted_text(names: Sequence[str]) -> str:
+    """What was drafted, in words.
+
+    >>> drafted_text(["age", "age × married"])
+    'drafted from private data: age, age × married'
+    """
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return f"drafted from private data: {', '.join(map(printable, names[:MOST_NAMED]))}{more}"
+
+
+def refuse_drafted(names: Sequence[str], *, planned: bool = False) -> None:
+    """Refuse columns and rules that came from private data, where there are any; `planned` if a plan brought them."""
+    if not names:
+        return
+    where, then = ("the plan's schema", ", then plan again") if planned else ("the schema", "")
+    raise SchemaError(
+        f"{where} was {drafted_text(names)}; a release shows levels and bounds as they are, and these may show single "
+        "people. Replace them by public knowledge and delete from_private_data from those parts of the schema "
+        f"file{then}; or assert that they are public already with --schema-is-public (schema_is_public=True in "
+        "Python), which stamps the release NOT PRIVATE"
+    )

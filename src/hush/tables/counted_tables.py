@@ -10,10 +10,9 @@ from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError, SizeError
 from hush.schema import Column, Schema
 from hush.tables.counting import Accumulator, Block, Codes, Layout, as_numpy
-from hush.tables.row_counts import BYTES_PER_COUNT
 from hush.tables.rows_per_unit import CappedRows
 from hush.tables.scan_plan import plan_scans
-from hush.tables.sources import RowSource
+from hush.tables.sources import BYTES_PER_COUNT, RowSource
 from hush.tables.table import CoarseTable, Counts, Progress, Table, check_counts
 
 MOST_ROWS = 2**19  # of a block

@@ -23,9 +23,8 @@ from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import Encoding, Names
 from hush.tables.read import open_source, schema_of
 from hush.tables.refusal_causes import RefusalCauses
-from hush.tables.row_counts import COUNT, IS_REFUSED, LARGEST_TOTAL, count_cause, row_count, too_many_rows
 from hush.tables.rows_per_unit import declare_texts, encoded_rows, encoding_in, unit_id
-from hush.tables.sources import RowSource
+from hush.tables.sources import COUNT, IS_REFUSED, LARGEST_TOTAL, RowSource, count_cause, row_count, too_many_rows
 
 BATCH_ROWS = 2**14
 MOST_EXAMPLES = 3

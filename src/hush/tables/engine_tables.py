@@ -18,10 +18,9 @@ from hush.schema import Column, Schema
 from hush.tables.counted_tables import MemoryTable, SourceTable, line_bytes
 from hush.tables.counting import as_numpy, fold_cliques, split_results
 from hush.tables.dialects.dialect import Dialect, Family
-from hush.tables.row_counts import COUNT
 from hush.tables.rows_per_unit import CappedRows
 from hush.tables.scan_plan import ScanPlan, Way, plan_scans
-from hush.tables.sources import RowSource
+from hush.tables.sources import COUNT, RowSource
 from hush.tables.summing import sum_values
 from hush.tables.table import CoarseTable, Counts, Progress
 

@@ -26,10 +26,9 @@ from hush.tables.dialects.spark import SPARK
 from hush.tables.encoding import Names, encode_number
 from hush.tables.engine_tables import SQL_WAYS, EngineTable
 from hush.tables.formats.file_sources import file_source
-from hush.tables.row_counts import COUNT, check_counts_column, row_count
 from hush.tables.row_filter import RowFilter
 from hush.tables.rows_per_unit import CappedRows, encoded_rows
-from hush.tables.sources import RowSource, find_column, gathered
+from hush.tables.sources import COUNT, RowSource, check_counts_column, find_column, gathered, row_count
 from hush.tables.table import Counts, Progress, Table
 
 DIALECTS: tuple[Dialect, ...] = (DUCKDB, POSTGRES, SPARK)  # engines whose connections can be given

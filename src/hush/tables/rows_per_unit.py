@@ -22,8 +22,17 @@ from hush.schema import Column, Schema
 from hush.tables.counting import as_numpy, exact_sum
 from hush.tables.dialects.dialect import Family, attempt, type_name
 from hush.tables.encoding import Encoding, Names, encode, encode_number, refusal
-from hush.tables.row_counts import COUNT, IS_REFUSED, LARGEST_TOTAL, refused_counts, row_count, too_many_rows
-from hush.tables.sources import RowSource, gathered, raise_together
+from hush.tables.sources import (
+    COUNT,
+    IS_REFUSED,
+    LARGEST_TOTAL,
+    RowSource,
+    gathered,
+    raise_together,
+    refused_counts,
+    row_count,
+    too_many_rows,
+)
 
 MOST_DIGITS = 400  # numbers with more are written with an exponent; Python refuses to write very long integers
 

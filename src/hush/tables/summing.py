@@ -12,9 +12,8 @@ from hush.core.errors import DataError
 from hush.schema import Column, Integer, Numeric, Schema
 from hush.tables.counting import Counts, as_numpy
 from hush.tables.dialects.dialect import Dialect
-from hush.tables.row_counts import COUNT
 from hush.tables.rows_per_unit import CappedRows
-from hush.tables.sources import RowSource
+from hush.tables.sources import COUNT, RowSource
 
 if TYPE_CHECKING:
     from hush.privacy.sum_query import SumQuery, ValueGrid

@@ -16,8 +16,7 @@ from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError, DomainError, SizeError
 from hush.core.memory import available_memory, readable
 from hush.schema import Schema, Unit
-from hush.tables.row_counts import BYTES_PER_COUNT, LARGEST_TOTAL, too_many_rows
-from hush.tables.sources import RowSource
+from hush.tables.sources import BYTES_PER_COUNT, LARGEST_TOTAL, RowSource, too_many_rows
 from hush.tables.summing import check_sum, sum_values, unreadable
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from hush.core.errors import DataError, HushError
 from hush.schema import Categorical, Integer, Schema
 from hush.tables import read
-from hush.tables.formats.csv_header import read_csv_header
+from hush.tables.formats.file_sources import read_csv_header
 
 SCHEMA = Schema(
     [

@@ -25,6 +25,19 @@ from hush.tables.scan_plan import EMBEDDED, EngineCosts
 if TYPE_CHECKING:
     from hush.tables.sources import RowSource
 
+
+_MONTHS = (
+    "(?:(?:0?[13578]|1[02])[-/](?:0?[1-9]|[12][0-9]|3[01])|(?:0?[469]|11)[-/](?:0?[1-9]|[12][0-9]|30)"
+    "|0?2[-/](?:0?[1-9]|1[0-9]|2[0-8]))"
+)
+_FOURTHS = "(?:0[48]|[2468][048]|[13579][26])"
+DAY = f"(?:(?!0000)[0-9]{{4}}[-/]{_MONTHS}|(?:[0-9]{{2}}{_FOURTHS}|{_FOURTHS}00)[-/]0?2[-/]29)"
+CLOCK = "(?:(?:[01]?[0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]+)?)?|24:00(?::00(?:[.]0+)?)?)"
+ZONE = "(?:Z|[+-](?:0?[0-9]|1[0-4])(?::[0-5][0-9])?)"
+_DIGITS = "[0-9](?:_?[0-9])*"
+NUMBER = f"[+-]?(?:{_DIGITS}(?:[.](?:{_DIGITS})?)?|[.]{_DIGITS})(?:[eE][+-]?{_DIGITS})?"
+
+
 Result = TypeVar("Result")
 Explain = Callable[[str], str]  # turns the text of an engine's error into a message that does not quote it
 WHITESPACE = "".join(chr(point) for point in range(0x3001) if chr(point).isspace())  # what str.strip() removes

@@ -20,9 +20,13 @@ import pyarrow as pa
 from hush.core.errors import DataError
 from hush.schema.stamps import ANY_DAY
 from hush.tables.dialects.dialect import (
+    CLOCK,
+    DAY,
     HASH_DIGITS,
     HASH_KEY,
+    NUMBER,
     WHITESPACE,
+    ZONE,
     Dialect,
     Explain,
     Family,
@@ -38,7 +42,6 @@ from hush.tables.dialects.postgres_sessions import (
     is_connection,
     shown_address,
 )
-from hush.tables.dialects.spellings import CLOCK, DAY, NUMBER, ZONE
 from hush.tables.scan_plan import KERNEL, Costs, EngineCosts, Way
 from hush.tables.sources import RowSource
 

@@ -20,9 +20,13 @@ from hush.core.errors import DataError
 from hush.schema.column import LARGEST_INTEGER
 from hush.schema.stamps import ANY_DAY
 from hush.tables.dialects.dialect import (
+    CLOCK,
+    DAY,
     HASH_DIGITS,
     HASH_KEY,
+    NUMBER,
     WHITESPACE,
+    ZONE,
     Dialect,
     Explain,
     Family,
@@ -32,7 +36,6 @@ from hush.tables.dialects.dialect import (
     type_name,
 )
 from hush.tables.dialects.spark_sessions import SparkFrame, is_frame, is_session
-from hush.tables.dialects.spellings import CLOCK, DAY, NUMBER, ZONE
 from hush.tables.scan_plan import KERNEL, Costs, EngineCosts, Way
 from hush.tables.sources import RowSource
 

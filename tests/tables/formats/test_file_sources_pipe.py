@@ -14,7 +14,7 @@ from hush.core.errors import DataError, SizeError
 from hush.schema import Integer, Schema
 from hush.tables import read
 from hush.tables.drafting import draft_schema
-from hush.tables.formats import standard_input
+from hush.tables.formats import file_sources
 
 SCHEMA = Schema([Integer(name="age", low=0, high=3)])
 CSV = b"name,age\nx,1\ny,1\nz,3\n"
@@ -47,7 +47,7 @@ def test_another_pipe_is_read_anew(monkeypatch) -> None:
 
 
 def test_without_memory_files_a_temporary_one_serves(monkeypatch) -> None:
-    monkeypatch.delattr(standard_input.os, "memfd_create", raising=False)
+    monkeypatch.delattr(file_sources.os, "memfd_create", raising=False)
     pipe(monkeypatch, CSV)
     assert read("-", SCHEMA).counts([()])[()].tolist() == 3
 
@@ -83,7 +83,7 @@ def test_a_terminal_and_no_input_are_refused(monkeypatch) -> None:
 
 
 def test_input_beyond_memory_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr(standard_input, "memory_limit", lambda limit: 20)
+    monkeypatch.setattr(file_sources, "memory_limit", lambda limit: 20)
     pipe(monkeypatch, CSV)
     with pytest.raises(SizeError, match="standard input holds more than .*; give the path of a file instead"):
         read("-", SCHEMA)

@@ -19,7 +19,7 @@ from hush.core.errors import DataError, SizeError
 from hush.privacy.gate import LARGEST_ANSWER, MOST_SCORED_ROWS
 from hush.schema import Categorical, Integer, Schema, TimeOfDay, Unit
 from hush.tables import read
-from hush.tables.row_counts import LARGEST_TOTAL, count_cause
+from hush.tables.sources import LARGEST_TOTAL, count_cause
 from hush.tables.table import Table
 from hush.workloads.sum_term import sum_terms
 

@@ -12,7 +12,7 @@ from hush.core.errors import DataError
 from hush.schema.schema_toml import read_toml
 from hush.tables import read
 from hush.tables.drafting import draft_schema
-from hush.tables.formats.csv_header import read_csv_header
+from hush.tables.formats.file_sources import read_csv_header
 
 DOMAIN = Domain({"a": 2})
 ROWS = "true{0}false\nfalse{0}false\n"

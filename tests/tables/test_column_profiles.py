@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.tables.draft_bins import BINS, CROWDED, SHARE, crowded_edges, round_bins
+from hush.tables.column_profiles import BINS, CROWDED, SHARE, crowded_edges, round_bins
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))

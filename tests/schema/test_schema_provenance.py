@@ -14,7 +14,7 @@ from hush.core.constraints import Constraint, fingerprint
 from hush.core.domain import Domain
 from hush.core.errors import DomainError, SchemaError
 from hush.schema import ROW, Boolean, Categorical, Integer, Numeric, Schema, Unit
-from hush.schema.provenance import drafted_text, refuse_drafted
+from hush.schema.schema import drafted_text, refuse_drafted
 from hush.schema.schema_toml import read_toml
 
 DRAFT = Schema(
