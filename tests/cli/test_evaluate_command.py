@@ -2,15 +2,17 @@
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from pyarrow import csv, parquet
 
 import hush
+from command_line import run_hush
 from hush import Budget, Domain, Measurement, Workload
 from hush.cli.main import main
 from hush.datasets import people, people_schema
@@ -18,11 +20,9 @@ from hush.evaluation import STAMP, compare, compare_numbers
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.schema import Unit
 
+run = partial(run_hush, "evaluate")
+
 SCHEMA = people_schema()
-
-
-def run(*args: Any) -> Result:
-    return CliRunner().invoke(main, ["evaluate", *(str(arg) for arg in args)])
 
 
 @pytest.fixture(scope="module")

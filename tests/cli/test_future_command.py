@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pyarrow.csv
 import pytest
-from click.testing import CliRunner
 
 import hush
-from hush.cli.main import main
+from command_line import run_for_output as run
 from hush.core.unit import Unit
 
 QUICK = ["--mechanism", "independent", "--runs", "2", "--draws", "4", "--drift", "0,1"]
@@ -22,11 +21,6 @@ def schema(tmp_path: Path) -> Path:
     path = tmp_path / "people.toml"
     hush.datasets.people_schema().save(path)
     return path
-
-
-def run(*words: object) -> tuple[int, str]:
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    return result.exit_code, result.output
 
 
 def test_rows_are_invented_from_the_schema(schema: Path) -> None:

@@ -5,14 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from hush.cli.main import main
+from command_line import run_hush as run
 from hush.privacy.ledger import Ledger
-
-
-def run(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 def made(folder: Path, *words: object) -> Path:

@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import hush
+from command_line import run_hush as run
 from hush import Budget, Domain, Ledger, Measurement, Workload
 from hush.cli import model_command as fitted
-from hush.cli.main import main
 from hush.core.memory import readable
 from hush.datasets import people, people_schema
 from hush.privacy.exact_sampling import NotPrivateEntropy
@@ -17,10 +16,6 @@ from hush.release.release import Release
 
 SCHEMA = people_schema()
 PAIRS = [("sex", "region"), ("region", "employed"), ("sex", "employed"), ("education",)]
-
-
-def run(*args: Any) -> Result:
-    return CliRunner().invoke(main, [str(arg) for arg in args])
 
 
 def release_file(path: Path, *, seeded: bool = False) -> Path:

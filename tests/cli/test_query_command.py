@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import hush
-from hush.cli.main import main
+from command_line import run_for_output as run
 
 CLIQUE = ("sex", "region", "employed")
 
@@ -21,11 +20,6 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workload = hush.Workload.marginals(table.domain, [CLIQUE])
     hush.plan(workload, hush.Budget(rho=0.5), mechanism="residual").release(table).save(path)
     return path
-
-
-def run(*words: object) -> tuple[int, str]:
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    return result.exit_code, result.output
 
 
 def test_a_threshold_is_answered_with_its_errors(release: Path) -> None:

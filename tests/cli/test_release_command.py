@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from pyarrow import csv, parquet
 
 import hush
+from command_line import run_hush
 from hush.cli.main import main
 from hush.datasets import people, people_schema
 from hush.loading import load_release
@@ -29,12 +30,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def hush_command(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
 def released(folder: Path, *more: object) -> Result:
-    return hush_command(
+    return run_hush(
         "release", folder / "people.csv", "--schema", folder / "people.toml", "--workload", "<=2-way",
         "--epsilon", 1, "--delta", 1e-9, "-o", folder / "people.hush", *more,
     )  # fmt: skip
@@ -74,27 +71,27 @@ def test_a_release_takes_a_pipe_a_folder_and_files_of_databases(folder: Path) ->
         assert done.exit_code == 0, done.output
         # noise of so large a budget is not 0 with a probability below exp(-200)
         assert load_release(folder / "made.hush").counts("sex").tolist() == exact
-    refused = hush_command("release", folder / "people.sqlite", *words)
+    refused = run_hush("release", folder / "people.sqlite", *words)
     assert refused.exit_code == 2
     assert "say which table with table= (on the command line --table): it has 'people'" in refused.output
 
 
 def test_plan_shows_errors_without_any_data(folder: Path) -> None:
     (folder / "people.csv").unlink()
-    shown = hush_command("plan", folder / "people.toml", "--workload", "3-way", "--epsilon", 1, "--delta", 1e-9)
+    shown = run_hush("plan", folder / "people.toml", "--workload", "3-way", "--epsilon", 1, "--delta", 1e-9)
     assert shown.exit_code == 0
     assert "35 tables" in shown.output
     assert re.search(r"3-way, least error: .*\n?.* 35 ", shown.output)
     assert re.search(r"spends\s+epsilon=1\.0000\s+of\s+pure\s+DP", shown.output)
     words = ("--workload", "3-way", "--epsilon", 1, "--delta", 1e-9, "--mechanism", "residual")
-    assert "rho=0.014974" in hush_command("plan", folder / "people.toml", *words).output
-    relative = hush_command("plan", folder / "people.toml", "--workload", "age,sex", "--rho", 1, "--rows", 100_000)
+    assert "rho=0.014974" in run_hush("plan", folder / "people.toml", *words).output
+    relative = run_hush("plan", folder / "people.toml", "--workload", "age,sex", "--rho", 1, "--rows", 100_000)
     assert "error / uniform cell" in relative.output
     assert "%" in relative.output
 
 
 def test_plan_finds_the_budget_for_an_error(folder: Path) -> None:
-    shown = hush_command("plan", folder / "people.toml", "--workload", "2-way", "--target-error", 20)
+    shown = run_hush("plan", folder / "people.toml", "--workload", "2-way", "--target-error", 20)
     assert shown.exit_code == 0
     assert "RMSE 20" in shown.output
     assert re.search(r"Needs --rho 0\.\d+, or --epsilon \d", shown.output)
@@ -107,14 +104,14 @@ def test_release_query_and_budget(folder: Path) -> None:
     assert "epsilon=1, delta=1e-09" in done.output
     assert "New ledger" in done.output
     sql = "SELECT sex, COUNT(*) AS n FROM t WHERE age >= 40 GROUP BY sex"
-    asked = hush_command("query", folder / "people.hush", sql)
+    asked = run_hush("query", folder / "people.hush", sql)
     assert asked.exit_code == 0
     assert "female" in asked.output
     assert "95 %" in asked.output
-    as_csv = hush_command("query", folder / "people.hush", sql, "--format", "csv", "--level", 0.5)
+    as_csv = run_hush("query", folder / "people.hush", sql, "--format", "csv", "--level", 0.5)
     rows = csv.read_csv(pa.BufferReader(as_csv.output.encode()))
     assert rows.num_rows == 2
-    shown = hush_command("budget", ledger)
+    shown = run_hush("budget", ledger)
     assert shown.exit_code == 0
     assert "people.hush" in shown.output
     again = released(folder, "--ledger", ledger, "--force")
@@ -123,18 +120,18 @@ def test_release_query_and_budget(folder: Path) -> None:
 
 
 def test_a_saved_plan_is_released(folder: Path) -> None:
-    planned = hush_command(
+    planned = run_hush(
         "plan", folder / "people.toml", "--workload", "age:prefix,sex; region", "--rho", 0.1, "-o", folder / "plan.hush"
     )
     assert planned.exit_code == 0
-    done = hush_command(
+    done = run_hush(
         "release", folder / "people.csv", "--schema", folder / "people.toml", "--plan", folder / "plan.hush",
         "-o", folder / "x.hush",
     )  # fmt: skip
     assert done.exit_code == 0, done.stderr
     assert "rho=0.1" in done.output
     assert hush.load(folder / "x.hush").counts(("region",)).shape == (5,)
-    limited = hush_command(
+    limited = run_hush(
         "release", folder / "people.csv", "--schema", folder / "people.toml", "--plan", folder / "plan.hush",
         "--rho", 0.05, "-o", folder / "y.hush",
     )  # fmt: skip
@@ -177,7 +174,7 @@ def bad(folder: Path, *changes: object) -> list[tuple[list[object], str]]:
 def test_bad_input_is_one_line_exit_2_and_nothing_charged(folder: Path, case: int) -> None:
     arguments, text = bad(folder)[case]
     ledger = folder / "budget.db"
-    done = hush_command(*arguments, "--ledger", ledger)
+    done = run_hush(*arguments, "--ledger", ledger)
     assert done.exit_code == 2
     assert done.stderr.startswith("hush: ")
     assert done.stderr.count("\n") == 1
@@ -212,7 +209,7 @@ def test_private_cells_never_reach_the_terminal(folder: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["release", "--help"], ["plan", "--help"], ["query", "--help"]])
 def test_help_is_there(arguments: list[str]) -> None:
-    shown = hush_command(*arguments)
+    shown = run_hush(*arguments)
     assert "Usage:" in shown.output
 
 
@@ -239,7 +236,7 @@ def test_a_budget_beside_a_plan_limits_it_in_any_notion(folder: Path) -> None:
     base = ["release", folder / "people.csv", "--schema", folder / "people.toml", "-o", folder / "x.hush"]
     for name, budget in {"gauss": ["--epsilon", 1, "--delta", 1e-9], "pure": ["--epsilon", 1]}.items():
         asked = ["--workload", "age:prefix", "--mechanism", "direct" if name == "pure" else "residual"]
-        made = hush_command("plan", folder / "people.toml", *asked, *budget, "-o", folder / f"{name}.plan")
+        made = run_hush("plan", folder / "people.toml", *asked, *budget, "-o", folder / f"{name}.plan")
         assert made.exit_code == 0, made.stderr
     refused = [
         ("gauss", ["--epsilon", 0.5]),
@@ -247,7 +244,7 @@ def test_a_budget_beside_a_plan_limits_it_in_any_notion(folder: Path) -> None:
         ("pure", ["--epsilon", 0.5, "--delta", 1e-9]),
     ]
     for name, limit in refused:
-        done = hush_command(*base, "--plan", folder / f"{name}.plan", *limit)
+        done = run_hush(*base, "--plan", folder / f"{name}.plan", *limit)
         assert done.exit_code == 2
         assert "more than the" in done.stderr
     for name, limit in [
@@ -255,7 +252,7 @@ def test_a_budget_beside_a_plan_limits_it_in_any_notion(folder: Path) -> None:
         ("pure", ["--rho", 0.6]),
         ("gauss", ["--rho", 0.02]),
     ]:
-        done = hush_command(*base, "--force", "--plan", folder / f"{name}.plan", *limit)
+        done = run_hush(*base, "--force", "--plan", folder / f"{name}.plan", *limit)
         assert done.exit_code == 0, done.stderr
         assert ("discrete Laplace" if name == "pure" else "discrete Gaussian") in done.output
         assert ("of pure differential privacy" in done.output) == (name == "pure")
@@ -264,14 +261,14 @@ def test_a_budget_beside_a_plan_limits_it_in_any_notion(folder: Path) -> None:
 def test_a_delta_above_one_over_the_rows_is_warned_of(folder: Path) -> None:
     asked = ("--workload", "sex", "--epsilon", 1, "--delta", 1e-3)
     warning = "delta=0.001 is above 1/2,000: showing a person at random would be as private"
-    planned = hush_command("plan", folder / "people.toml", *asked, "--rows", 2000)
+    planned = run_hush("plan", folder / "people.toml", *asked, "--rows", 2000)
     assert (planned.exit_code, planned.stderr) == (0, "")
     assert warning in " ".join(planned.output.split())
     here = ("release", folder / "people.csv", "--schema", folder / "people.toml", "-o", folder / "people.hush")
-    done = hush_command(*here, *asked, "--rows", 2000)
+    done = run_hush(*here, *asked, "--rows", 2000)
     assert done.exit_code == 0
     assert f"hush: {warning}" in done.stderr
-    assert "delta" not in hush_command(*here, *asked, "--rows", 1000, "--force").stderr
+    assert "delta" not in run_hush(*here, *asked, "--rows", 1000, "--force").stderr
 
 
 def test_gaussian_noise_takes_a_delta_from_the_public_number_of_rows(folder: Path) -> None:
@@ -279,39 +276,39 @@ def test_gaussian_noise_takes_a_delta_from_the_public_number_of_rows(folder: Pat
     plan = ("plan", folder / "people.toml", *asked)
     release = ("release", folder / "people.csv", "--schema", folder / "people.toml", "-o", folder / "a.hush", *asked)
     for command in (plan, release):
-        refused = hush_command(*command)
+        refused = run_hush(*command)
         assert refused.exit_code != 0
         assert "epsilon=1: residual adds Gaussian noise, which needs a delta" in refused.stderr
         assert "add --delta 1e-9, or --rows" in refused.stderr
-        zero = hush_command(*command, "--rows", 5000, "--delta", 0)
+        zero = run_hush(*command, "--rows", 5000, "--delta", 0)
         assert "pure DP, which Gaussian noise cannot give" in zero.stderr
-        told = hush_command(*command, "--rows", 5000)
+        told = run_hush(*command, "--rows", 5000)
         assert told.exit_code == 0, told.output
         assert "delta=2e-05 was chosen, 1/(10 rows) for --rows 5000" in told.stderr
-        assert "was chosen" not in hush_command(*command, "--rows", 5000, "--delta", 1e-9, "--force").stderr
-    hush_command(*release, "--rows", 5000, "--force")
+        assert "was chosen" not in run_hush(*command, "--rows", 5000, "--delta", 1e-9, "--force").stderr
+    run_hush(*release, "--rows", 5000, "--force")
     assert load_release(folder / "a.hush").statement.budget == hush.Budget(epsilon=1.0, delta=2e-05)
 
 
 def test_epsilon_alone_stays_pure_where_a_mechanism_can_be(folder: Path) -> None:
     for mechanism in ("auto", "direct", "dawa"):
         asked = ("--workload", "sex", "--mechanism", mechanism, "--epsilon", 1, "--rows", 5000)
-        planned = hush_command("plan", folder / "people.toml", *asked, "--json")
+        planned = run_hush("plan", folder / "people.toml", *asked, "--json")
         assert json.loads(planned.stdout)["budget"] == {"epsilon": 1.0}
         assert "was chosen" not in planned.stderr
         assert "add --delta 1e-9 to allow Gaussian noise" in planned.stderr
-    rho = hush_command("plan", folder / "people.toml", "--workload", "sex", "--rho", 1)
+    rho = run_hush("plan", folder / "people.toml", "--workload", "sex", "--rho", 1)
     assert rho.stderr == ""
 
 
 def test_without_rows_a_delta_is_held_against_the_released_number_of_them(folder: Path) -> None:
     here = ("release", folder / "people.csv", "--schema", folder / "people.toml", "-o", folder / "people.hush")
     asked = ("--workload", "sex", "--mechanism", "residual", "--epsilon", 1, "--force", "--delta")
-    large = hush_command(*here, *asked, 1e-3)
+    large = run_hush(*here, *asked, 1e-3)
     rows = round(float(load_release(folder / "people.hush").counts(())))
     assert f"hush: delta=0.001 is above 1/{rows:,}: showing a person" in large.stderr
-    assert "delta" not in hush_command(*here, *asked, 1e-4).stderr
-    assert hush_command(*here, *asked, 0.01).stderr.count("delta") == 1  # told beforehand
+    assert "delta" not in run_hush(*here, *asked, 1e-4).stderr
+    assert run_hush(*here, *asked, 0.01).stderr.count("delta") == 1  # told beforehand
 
 
 def test_answers_to_the_workload_are_printed_by_term(folder: Path) -> None:
@@ -320,19 +317,19 @@ def test_answers_to_the_workload_are_printed_by_term(folder: Path) -> None:
         "SELECT sex, COUNT(*) FROM t WHERE age >= 65 GROUP BY sex;\nSELECT COUNT(*) FROM t WHERE employed;"
     )
     base = ["release", folder / "people.csv", "--schema", folder / "people.toml", "-o", folder / "x.hush"]
-    done = hush_command(*base, "--workload-sql", queries, "--epsilon", 1, "--mechanism", "direct")
+    done = run_hush(*base, "--workload-sql", queries, "--epsilon", 1, "--mechanism", "direct")
     assert done.exit_code == 0, done.stderr
-    answered = hush_command("query", folder / "x.hush", "--term", 0)
+    answered = run_hush("query", folder / "x.hush", "--term", 0)
     assert answered.exit_code == 0, answered.stderr
     assert "female" in answered.output
-    again = hush_command("query", folder / "x.hush", "SELECT sex, COUNT(*) FROM t WHERE age >= 65 GROUP BY sex")
+    again = run_hush("query", folder / "x.hush", "SELECT sex, COUNT(*) FROM t WHERE age >= 65 GROUP BY sex")
     assert again.exit_code == 0, again.stderr
     assert [line.split()[1] for line in again.output.splitlines() if "male" in line] == [
         line.split()[-6] for line in answered.output.splitlines() if "male" in line
     ]
-    neither = hush_command("query", folder / "x.hush")
+    neither = run_hush("query", folder / "x.hush")
     assert neither.exit_code == 2
-    refused = hush_command("query", folder / "x.hush", "SELECT age, COUNT(*) FROM t GROUP BY age")
+    refused = run_hush("query", folder / "x.hush", "SELECT age, COUNT(*) FROM t GROUP BY age")
     assert refused.exit_code == 2
     assert "--term" in refused.stderr
 
@@ -347,7 +344,7 @@ def histogram(folder: Path) -> Path:
 
 
 def release_counts(data: Path, *more: object) -> Result:
-    return hush_command(
+    return run_hush(
         "release", data, "--schema", data.with_suffix(".toml"), "--workload", "2-way", "--rho", 1000,
         "-o", data.with_suffix(".hush"), *more,
     )  # fmt: skip
@@ -385,11 +382,11 @@ def test_zeros_are_released_and_asked_at_no_cost(folder: Path) -> None:
     assert (done.exit_code, done.stderr) == (0, "")  # without a ledger there is no spending to lose
     assert "nothing: no row was counted" in done.output
     asked = "SELECT COUNT(*) FROM t WHERE (sex = 'female') + (region = 'North') + (employed = TRUE) >= 2"
-    answer = hush_command("query", folder / "people.hush", asked)
+    answer = run_hush("query", folder / "people.hush", asked)
     assert answer.exit_code == 0
     assert "standard errors are not known" in answer.output
     assert "nothing was measured" in answer.output
-    rows = hush_command("synth", folder / "people.hush", "-o", folder / "rows.csv")
+    rows = run_hush("synth", folder / "people.hush", "-o", folder / "rows.csv")
     assert rows.exit_code == 2
     assert "nothing was measured" in rows.stderr
     assert not (folder / "rows.csv").exists()
@@ -398,16 +395,16 @@ def test_zeros_are_released_and_asked_at_no_cost(folder: Path) -> None:
 def test_noise_on_every_answer_of_thresholds_has_intervals(folder: Path) -> None:
     base = ["release", folder / "people.csv", "--schema", folder / "people.toml", "--workload", "2-of-3"]
     words = ["--mechanism", "direct", "-o", folder / "direct.hush"]
-    done = hush_command(*base, *words, "--epsilon", 1, "--delta", 1e-9)
+    done = run_hush(*base, *words, "--epsilon", 1, "--delta", 1e-9)
     assert done.exit_code == 0
     asked = "SELECT COUNT(*) FROM t WHERE (sex = 'female') + (region = 'North') + (employed = TRUE) >= 2"
     answer = load_release(folder / "direct.hush").sql(asked)
     assert answer.basis.tolist() == ["exact"]
     assert 0 < answer.std_error[0] < (answer.upper - answer.lower)[0]
-    told = hush_command("plan", folder / "people.toml", "--workload", "2-of-3", "--rho", 0.1, "--mechanism", "direct")
+    told = run_hush("plan", folder / "people.toml", "--workload", "2-of-3", "--rho", 0.1, "--mechanism", "direct")
     assert "noise on every answer" in told.output
     assert "no unbiased linear mechanism" not in told.output
-    pure = hush_command(*base, "--mechanism", "direct", "-o", folder / "pure.hush", "--epsilon", 1)
+    pure = run_hush(*base, "--mechanism", "direct", "-o", folder / "pure.hush", "--epsilon", 1)
     assert pure.exit_code == 2
     assert "give a delta" in pure.stderr
     assert not (folder / "pure.hush").exists()

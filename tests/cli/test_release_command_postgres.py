@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 import hush
-from hush.cli.main import main
+from command_line import run_hush as run
 from hush.cli.release_command import resume_command
 
 SECRET, WHO = "hunter2", "anna"
@@ -38,10 +37,6 @@ def visits(postgres) -> Iterator[str]:
         connection.execute(f"GRANT SELECT ON visits TO {WHO}")
         yield "visits"
         connection.execute(f"DROP TABLE visits; DROP ROLE {WHO}")
-
-
-def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 def files_hold(folder: Path, word: str) -> list[str]:

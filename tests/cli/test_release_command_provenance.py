@@ -5,10 +5,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import hush
-from hush.cli.main import main
+from command_line import run_hush
 from hush.cli.release_command import resume_command
 from hush.schema import Schema
 
@@ -22,20 +22,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def hush_command(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
 def draft(folder: Path, how: str = "--from-data") -> Path:
     schema = folder / f"schema{how}.toml"
-    done = hush_command("schema", "draft", folder / "people.csv", how, "-o", schema)
+    done = run_hush("schema", "draft", folder / "people.csv", how, "-o", schema)
     assert done.exit_code == 0, done.output
     return schema
 
 
 def released(folder: Path, schema: Path, *more: object) -> Result:
     asked = more if "--plan" in more else ("--workload", "1-way", "--rho", 0.5, *more)
-    return hush_command(
+    return run_hush(
         "release", folder / "people.csv", "--schema", schema, *asked, "--ledger", folder / "b.db", "-o",
         folder / "r.hush",
     )  # fmt: skip
@@ -43,7 +39,7 @@ def released(folder: Path, schema: Path, *more: object) -> Result:
 
 def test_a_draft_is_refused_unedited_and_nothing_is_spent(folder: Path) -> None:
     schema, plan = draft(folder), folder / "plan.hush"
-    planned = hush_command("plan", schema, "--workload", "1-way", "--rho", 0.5, "-o", plan)
+    planned = run_hush("plan", schema, "--workload", "1-way", "--rho", 0.5, "-o", plan)
     assert planned.exit_code == 0
     assert "levels of the schema were drafted from private data: age, diagnosis" in " ".join(planned.output.split())
     (folder / "people.csv").rename(folder / "elsewhere.csv")  # refused before the rows are looked for
@@ -64,7 +60,7 @@ def test_a_reviewed_draft_is_released_without_a_stamp(folder: Path) -> None:
     done = released(folder, schema)
     assert done.exit_code == 0, done.output
     assert "NOT PRIVATE" not in done.output
-    assert hush_command("report", folder / "r.hush", "-o", folder / "r.html").exit_code == 0
+    assert run_hush("report", folder / "r.hush", "-o", folder / "r.html").exit_code == 0
     page = (folder / "r.html").read_text()
     assert OLDEST not in hush.load(folder / "r.hush").schema.to_toml()
     assert RARE not in page
@@ -89,7 +85,7 @@ def test_what_is_released_on_the_owners_word_is_called_not_private_by_every_comm
         ("synth", folder / "m.hush", "--rows", 5, "-o", folder / "two.csv"),
         ("evaluate", folder / "people.csv", release, "--schema", folder / "schema--from-data.toml"),
     ):
-        said = hush_command(*words)
+        said = run_hush(*words)
         assert said.exit_code == 0, said.output
         assert warning in " ".join(said.output.split()), words
     assert "No privacy promise" in (folder / "r.html").read_text()
@@ -97,21 +93,21 @@ def test_what_is_released_on_the_owners_word_is_called_not_private_by_every_comm
 
 def test_drafts_say_what_they_are(folder: Path) -> None:
     private = draft(folder)
-    shown = hush_command("schema", "check", private)
+    shown = run_hush("schema", "check", private)
     assert "NOT PRIVATE: drafted from private data: age, diagnosis" in shown.stdout
-    converted = hush_command("schema", "convert", private)
+    converted = run_hush("schema", "convert", private)
     assert converted.stdout.count("from_private_data = true  # delete this line once") == 2
     assert RARE in Schema.load(draft(folder, "--from-public-data"))["diagnosis"].values  # type: ignore[attr-defined]
     assert Schema.load(folder / "schema--from-public-data.toml").from_private_data == ()
     assert "NOT PRIVATE" not in (folder / "schema--from-public-data.toml").read_text()
     assert released(folder, folder / "schema--from-public-data.toml").exit_code == 0
-    both = hush_command("schema", "draft", folder / "people.csv", "--from-data", "--from-public-data")
+    both = run_hush("schema", "draft", folder / "people.csv", "--from-data", "--from-public-data")
     assert both.exit_code == 2
     assert "keep one" in both.stderr
 
 
 def test_a_draft_from_names_alone_is_not_marked(folder: Path) -> None:
-    names = hush_command("schema", "draft", folder / "people.csv")
+    names = run_hush("schema", "draft", folder / "people.csv")
     assert "from_private_data" not in names.stdout
 
 

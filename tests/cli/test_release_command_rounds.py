@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from pyarrow import csv
 
 import hush
-from hush.cli.main import main
+from command_line import run_hush
 from hush.cli.release_command import resume_command, round_text, rounds_bar
 from hush.datasets import people, people_schema
 from hush.mechanisms.registry import BUILT_IN
@@ -24,10 +23,6 @@ def folder(tmp_path: Path) -> Path:
     csv.write_csv(people(2_000, seed=1), tmp_path / "people.csv")
     people_schema().save(tmp_path / "people.toml")
     return tmp_path
-
-
-def hush_command(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def base(folder: Path, *more: object) -> list[object]:
@@ -58,7 +53,7 @@ def spent(folder: Path) -> float:
 
 
 def test_an_adaptive_release_says_its_work_before_and_what_it_measured_after(folder: Path) -> None:
-    done = hush_command(*aim(folder, "--preset", "fast"))
+    done = run_hush(*aim(folder, "--preset", "fast"))
     assert done.exit_code == 0, done.output
     assert done.output.index("Work: about") < done.output.index("Protects")
     assert "Measured    " in done.output
@@ -74,7 +69,7 @@ def test_an_adaptive_release_says_its_work_before_and_what_it_measured_after(fol
 def test_nothing_is_said_of_fitting_where_the_model_is_in_the_release(
     folder: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
-    assert hush_command(*aim(folder)).exit_code == 0
+    assert run_hush(*aim(folder)).exit_code == 0
     monkeypatch.setattr("hush.cli.model_command.LONG_MB", 0.0)
     if terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")
@@ -85,11 +80,11 @@ def test_nothing_is_said_of_fitting_where_the_model_is_in_the_release(
         ("model", release, "-o", folder / "exact.hush", "--method", "exact"),
         ("evaluate", folder / "people.csv", release, *schema),
     ):
-        done = hush_command(*command)
+        done = run_hush(*command)
         assert done.exit_code == 0, done.output
         assert "fitting" not in done.stderr
     for wish in (("--max-size-mb", 5), ("--cliques", "sex,region"), ("--method", "approximate")):
-        done = hush_command("model", release, "-o", folder / "other.hush", "--force", *wish)
+        done = run_hush("model", release, "-o", folder / "other.hush", "--force", *wish)
         assert "fitting" in done.stderr
 
 
@@ -98,7 +93,7 @@ def test_an_interrupted_release_is_kept_and_the_message_is_the_command_that_goes
 ) -> None:
     with monkeypatch.context() as patched:
         stopped_by(patched, KeyboardInterrupt())
-        stopped = hush_command(*aim(folder))
+        stopped = run_hush(*aim(folder))
     assert stopped.exit_code == 130
     assert stopped.stderr.count("\n") == 1
     assert "paid for and kept in" in stopped.stderr
@@ -110,7 +105,7 @@ def test_an_interrupted_release_is_kept_and_the_message_is_the_command_that_goes
     before = spent(folder)
     assert before < 0.1
     words = stopped.stderr.split("resume with: hush ")[1].split()
-    resumed = hush_command(*words)
+    resumed = run_hush(*words)
     assert resumed.exit_code == 0, resumed.stderr
     assert f"{len(half.noisy_tables)} noisy tables are kept" in " ".join(resumed.output.split())
     whole = hush.load(folder / "x.hush")
@@ -119,7 +114,7 @@ def test_an_interrupted_release_is_kept_and_the_message_is_the_command_that_goes
     assert whole.noisy_tables[0].values.tolist() == half.noisy_tables[0].values.tolist()
     assert len(whole.rounds) > len(half.rounds)
     assert before < spent(folder) <= 0.1 * (1 + 1e-9)
-    nothing = hush_command(*words)
+    nothing = run_hush(*words)
     assert nothing.exit_code == 2
     assert "nothing to resume" in nothing.stderr
 
@@ -130,17 +125,17 @@ def test_a_process_that_dies_leaves_its_noisy_tables_and_they_are_not_overwritte
     partial = folder / "x.hush.partial"
     with monkeypatch.context() as patched:
         stopped_by(patched, RuntimeError("the machine died"))
-        assert hush_command(*aim(folder)).exit_code == 70
+        assert run_hush(*aim(folder)).exit_code == 70
     assert not (folder / "x.hush").exists()
     half = hush.load(partial)
     assert isinstance(half, hush.Release)
     assert len(half.noisy_tables) >= len(half.domain) + 2
     kept, before = partial.read_bytes(), spent(folder)
-    again = hush_command(*aim(folder))
+    again = run_hush(*aim(folder))
     assert again.exit_code == 2
     assert f"--resume {partial}" in again.stderr
     assert (partial.read_bytes(), spent(folder)) == (kept, before)
-    done = hush_command(*base(folder, "--resume", partial, "--ledger", folder / "b.db"))
+    done = run_hush(*base(folder, "--resume", partial, "--ledger", folder / "b.db"))
     assert done.exit_code == 0, done.stderr
     assert not partial.exists()
     assert hush.load(folder / "x.hush").complete  # type: ignore[union-attr]
@@ -172,7 +167,7 @@ def test_a_process_that_dies_leaves_its_noisy_tables_and_they_are_not_overwritte
 )
 def test_bad_settings_are_one_line_exit_2_and_nothing_charged(folder: Path, more: list[object], text: str) -> None:
     ledger = folder / "b.db"
-    done = hush_command(*base(folder, *more, "--ledger", ledger))
+    done = run_hush(*base(folder, *more, "--ledger", ledger))
     assert done.exit_code == 2
     assert done.stderr.count("\n") == 1
     assert pytest.raises(AssertionError, match=text).matches(AssertionError(done.stderr))
@@ -181,22 +176,22 @@ def test_bad_settings_are_one_line_exit_2_and_nothing_charged(folder: Path, more
 
 
 def test_only_interrupted_adaptive_releases_are_resumed(folder: Path) -> None:
-    assert hush_command(*base(folder, "--workload", "1-way", "--rho", 1)).exit_code == 0
+    assert run_hush(*base(folder, "--workload", "1-way", "--rho", 1)).exit_code == 0
     other = [word if word != folder / "x.hush" else folder / "y.hush" for word in base(folder)]
-    refused = hush_command(*other, "--resume", folder / "x.hush")
+    refused = run_hush(*other, "--resume", folder / "x.hush")
     assert refused.exit_code == 2
     assert "no release of an adaptive mechanism" in refused.stderr
 
 
 def test_plan_says_that_a_budget_is_useless_then_shows_it_and_does_not_save_it(folder: Path) -> None:
     asked = ("plan", folder / "people.toml", "--workload", "skewed 1", "--mechanism", "aim", "--rows", 2000)
-    shown = hush_command(*asked, "--rho", 1e-9, "-o", folder / "plan.hush")
+    shown = run_hush(*asked, "--rho", 1e-9, "-o", folder / "plan.hush")
     assert shown.exit_code == 2
     assert shown.output.index("too small for 2,000 rows") < shown.output.index("not known beforehand")
     assert shown.stderr.startswith("hush: rho=1e-09 is too small for 2,000 rows")
     assert shown.stderr.count("\n") == 1
     assert not (folder / "plan.hush").exists()
-    made = hush_command(*asked, "--rho", 1, "--max-size-mb", 2, "-o", folder / "plan.hush")
+    made = run_hush(*asked, "--rho", 1, "--max-size-mb", 2, "-o", folder / "plan.hush")
     assert made.exit_code == 0
     assert "2.0 MB at most (max_size_mb)" in made.output
     assert hush.load(folder / "plan.hush").settings.max_size_mb == 2  # type: ignore[union-attr]
@@ -204,7 +199,7 @@ def test_plan_says_that_a_budget_is_useless_then_shows_it_and_does_not_save_it(f
 
 @pytest.mark.parametrize("command", ["plan", "release"])
 def test_help_names_every_mechanism(command: str) -> None:
-    shown = " ".join(hush_command(command, "--help").output.split())
+    shown = " ".join(run_hush(command, "--help").output.split())
     assert ", ".join(BUILT_IN) in shown
 
 
@@ -229,14 +224,14 @@ def test_a_run_that_was_stopped_before_its_first_table_goes_on_by_the_command_it
 
     with monkeypatch.context() as patched:
         patched.setattr("hush.tables.table.CachedTable.counts", stop)
-        stopped = hush_command(*aim(folder))
+        stopped = run_hush(*aim(folder))
     assert stopped.exit_code == 130
     assert "interrupted before the first noisy table" in stopped.stderr
     assert 0 < spent(folder) < 0.1
-    asked = hush_command("query", folder / "x.hush", "SELECT COUNT(*) FROM t")
+    asked = run_hush("query", folder / "x.hush", "SELECT COUNT(*) FROM t")
     assert asked.exit_code == 2
     assert "answers nothing" in asked.stderr
-    resumed = hush_command(*stopped.stderr.split("resume with: hush ")[1].split())
+    resumed = run_hush(*stopped.stderr.split("resume with: hush ")[1].split())
     assert resumed.exit_code == 0, resumed.stderr
     assert "no table was measured" in resumed.output
     assert hush.load(folder / "x.hush").complete  # type: ignore[union-attr]
@@ -246,14 +241,14 @@ def test_a_run_that_was_stopped_before_its_first_table_goes_on_by_the_command_it
 def test_a_partial_file_replaces_its_own_output_without_force(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         stopped_by(patched, KeyboardInterrupt(), after=1)
-        words = hush_command(*aim(folder)).stderr.split("resume with: hush ")[1].split()
+        words = run_hush(*aim(folder)).stderr.split("resume with: hush ")[1].split()
     with monkeypatch.context() as patched:
         stopped_by(patched, RuntimeError("the machine died"), after=3)
-        assert hush_command(*words).exit_code == 70
+        assert run_hush(*words).exit_code == 70
     partial = folder / "x.hush.partial"
     assert partial.exists()
     assert (folder / "x.hush").exists()
-    done = hush_command(*base(folder, "--resume", partial, "--ledger", folder / "b.db"))
+    done = run_hush(*base(folder, "--resume", partial, "--ledger", folder / "b.db"))
     assert done.exit_code == 0, done.stderr
     assert not partial.exists()
     assert "must not be resumed" not in done.stderr
@@ -267,9 +262,9 @@ def test_what_was_resumed_elsewhere_is_not_to_be_resumed_again(
     with monkeypatch.context() as patched:
         stopped_by(patched, KeyboardInterrupt(), after=1)
         asked = ("--workload", "sex,region", "--mechanism", "aim", "--rho", 0.1)
-        assert hush_command(*base(folder, *asked, *ledger)).exit_code == 130
+        assert run_hush(*base(folder, *asked, *ledger)).exit_code == 130
     other = [word if word != folder / "x.hush" else folder / "y.hush" for word in base(folder)]
-    done = hush_command(*other, "--resume", folder / "x.hush", *ledger)
+    done = run_hush(*other, "--resume", folder / "x.hush", *ledger)
     assert done.exit_code == 0, done.stderr
     assert "x.hush must not be resumed again" in done.stderr
     assert ("without a ledger nothing would stop it" in done.stderr) is not charged
@@ -280,20 +275,20 @@ def test_nothing_is_announced_before_all_refusals_and_an_old_partial_is_not_take
 ) -> None:
     with monkeypatch.context() as patched:
         stopped_by(patched, RuntimeError("the machine died"))
-        assert hush_command(*aim(folder)).exit_code == 70
+        assert run_hush(*aim(folder)).exit_code == 70
     partial = folder / "x.hush.partial"
     kept = partial.read_bytes()
-    anew = hush_command(*aim(folder, "--force"))
+    anew = run_hush(*aim(folder, "--force"))
     assert anew.exit_code == 2
     assert "exceeds the" in anew.stderr
     assert anew.stderr.count("\n") == 1
     assert "Work" not in anew.output
     assert partial.read_bytes() == kept
-    refused = hush_command(*base(folder, "--resume", partial))
+    refused = run_hush(*base(folder, "--resume", partial))
     assert refused.exit_code == 2
     assert "resume it with that ledger" in refused.stderr
     assert "spent now" not in refused.output
-    plain = hush_command(*base(folder, "--workload", "1-way", "--rho", 1))
+    plain = run_hush(*base(folder, "--workload", "1-way", "--rho", 1))
     assert plain.exit_code == 2
     assert "paid for" in plain.stderr
     assert partial.read_bytes() == kept
@@ -302,8 +297,8 @@ def test_nothing_is_announced_before_all_refusals_and_an_old_partial_is_not_take
 def test_another_dataset_is_no_other_ledger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         stopped_by(patched, KeyboardInterrupt(), after=1)
-        words = hush_command(*aim(folder)).stderr.split("resume with: hush ")[1].split()
-    refused = hush_command(*words, "--dataset", "other")
+        words = run_hush(*aim(folder)).stderr.split("resume with: hush ")[1].split()
+    refused = run_hush(*words, "--dataset", "other")
     assert refused.exit_code == 2
     assert "'default'" in refused.stderr
     assert "b.db" in refused.stderr

@@ -1,13 +1,13 @@
 """hush report: from a release file to a page."""
 
 import datetime as dt
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
+from command_line import run_hush
 from hush import Domain, Measurement, fit
-from hush.cli.main import main
 from hush.datasets import people, people_schema
 from hush.planning import plan
 from hush.privacy.budget import Budget
@@ -15,9 +15,7 @@ from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.tables import read
 from hush.workloads import Workload
 
-
-def run(*args: str | Path) -> Result:
-    return CliRunner().invoke(main, ["report", *(str(arg) for arg in args)])
+run = partial(run_hush, "report")
 
 
 def release_file(path: Path, *, seeded: bool) -> Path:

@@ -7,16 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
+from command_line import run_hush as run
 from hush.cli.main import main
 from hush.schema import Boolean, Integer, Schema, Unit
 
 CANARY = "canary-7261"
-
-
-def run(*args: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(arg) for arg in args])
 
 
 @pytest.fixture

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 import pytest
-from click.testing import CliRunner, Result
 from pyarrow import csv
 
 import hush
+from command_line import run_hush as run
 from hush import Budget, Ledger, Measurement, Workload
-from hush.cli.main import main
 from hush.cli.synth_command import write_rows
 from hush.core.errors import HushError
 from hush.datasets import people, people_schema
@@ -22,10 +21,6 @@ from hush.privacy.exact_sampling import NotPrivateEntropy
 
 SCHEMA = people_schema()
 PAIRS = [("sex", "region"), ("region", "employed"), ("education",), ("income",)]
-
-
-def run(*args: Any) -> Result:
-    return CliRunner().invoke(main, [str(arg) for arg in args])
 
 
 def release_file(path: Path, *, seeded: bool = False) -> Path:

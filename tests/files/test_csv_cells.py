@@ -11,12 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hush
-from hush.cli.main import main
+from command_line import run_hush
 from hush.cli.synth_command import check_cells
 from hush.files.csv_cells import CsvWriter, cell_text, csv_bytes
 from hush.schema import Categorical, Integer, Numeric, Schema
@@ -156,10 +155,6 @@ def test_levels_survive_the_way_through_csv(texts: list[str], data: st.DataObjec
 # the command line
 
 
-def hush_command(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     schema = Schema(
@@ -179,14 +174,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_synthetic_rows_and_answers_hold_no_formula_and_are_read_back(folder: Path) -> None:
-    made = hush_command("synth", folder / "r.hush", "--rows", 300, "--seed", 1, "-o", folder / "rows.csv")
+    made = run_hush("synth", folder / "r.hush", "--rows", 300, "--seed", 1, "-o", folder / "rows.csv")
     assert made.exit_code == 0, made.output
     header, *rows = cells_of((folder / "rows.csv").read_bytes())
     assert header[0] == "'=job"
     assert {row[0] for row in rows} == {"'=cmd", "'-", "clerk"}
     assert {row[1] for row in rows} == {"-3", "-2", "-1"}
     assert all(is_number(row[2]) for row in rows)
-    hush_command("synth", folder / "r.hush", "--rows", 300, "--seed", 1, "-o", folder / "rows.parquet")
+    run_hush("synth", folder / "r.hush", "--rows", 300, "--seed", 1, "-o", folder / "rows.parquet")
     parquet = pq.read_table(folder / "rows.parquet")
     assert set(parquet["=job"].to_pylist()) == {"=cmd", "-", "clerk"}
     asked = [("=job",), ("n",), ("x",)]
@@ -194,12 +189,12 @@ def test_synthetic_rows_and_answers_hold_no_formula_and_are_read_back(folder: Pa
         read(folder / name, folder / "s.toml").counts(asked) for name in ("rows.csv", "rows.parquet")
     )
     assert all((from_csv[clique] == from_parquet[clique]).all() for clique in asked)
-    compared = hush_command(
+    compared = run_hush(
         "evaluate", folder / "real.parquet", folder / "rows.csv", "--schema", folder / "s.toml", "--workload", "1-way"
     )
     assert compared.exit_code == 0, compared.output
     sql = 'SELECT "=job", COUNT(*) FROM t GROUP BY "=job"'
-    answered = hush_command("query", folder / "r.hush", sql, "--format", "csv")
+    answered = run_hush("query", folder / "r.hush", sql, "--format", "csv")
     assert answered.exit_code == 0, answered.output
     header, *rows = cells_of(answered.stdout.encode())
     assert (header[0], [row[0] for row in rows]) == ("'=job", ["'=cmd", "'-", "clerk"])
@@ -209,11 +204,11 @@ def test_levels_that_csv_cannot_tell_apart_go_to_parquet_only(tmp_path: Path) ->
     schema = Schema([Categorical(name="a", values=("=x", "'=x"))])
     table = read(schema.decode({"a": np.array([0, 1, 1])}), schema)
     hush.plan(hush.Workload.kway(schema.domain, 1), hush.Budget(rho=5.0)).release(table).save(tmp_path / "r.hush")
-    refused = hush_command("synth", tmp_path / "r.hush", "--rows", 5, "-o", tmp_path / "rows.csv")
+    refused = run_hush("synth", tmp_path / "r.hush", "--rows", 5, "-o", tmp_path / "rows.csv")
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
     assert "column 'a' has '=x' and \"'=x\", which is how CSV spells the first; write a .parquet file" in refused.stderr
     assert not (tmp_path / "rows.csv").exists()
-    assert hush_command("synth", tmp_path / "r.hush", "--rows", 5, "-o", tmp_path / "rows.parquet").exit_code == 0
+    assert run_hush("synth", tmp_path / "r.hush", "--rows", 5, "-o", tmp_path / "rows.parquet").exit_code == 0
 
 
 def test_no_module_writes_csv_but_one() -> None:

@@ -38,6 +38,7 @@ from hush.testing.replay import Recorder
 
 DOMAIN = Domain({"a": 4, "b": 5, "c": 6, "d": 3})
 ROWS = [(i % 4, (i % 4) + (i % 7 == 0), (i // 4) % 6, ((i // 4) % 6) // 2) for i in range(400)]
+RULE = Constraint.forbid(DOMAIN, ("a", "d"), [(0, 2)])
 TABLE = TinyTable(DOMAIN, ROWS)  # a goes with b, c goes with d
 WORKLOAD = Workload.kway(DOMAIN, 2)
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
@@ -208,16 +209,6 @@ class Trace:
     choices: list[tuple[Any, Any]]
 
 
-class Ruled(TinyTable):
-    """A table whose schema forbids a = 0 with d = 2."""
-
-    @property
-    def schema(self) -> Schema:
-        plain = super().schema
-        rule = Constraint.forbid(self.domain, ("a", "d"), [(0, 2)])
-        return Schema(plain.columns, unit=plain.unit, constraints=[rule])
-
-
 def trace(
     settings: AIM, table: TinyTable = TABLE, rho: float = 0.3, seed: int = 1, losses: list | None = None
 ) -> Trace:
@@ -244,7 +235,7 @@ TRACES = {
     "default": (AIM(max_size_mb=LIMIT), TABLE),
     "paper": (AIM(paper=True, max_size_mb=LIMIT), TABLE),
     "roomy": (AIM(), TABLE),
-    "rules": (AIM(max_size_mb=LIMIT), Ruled(DOMAIN, ROWS)),
+    "rules": (AIM(max_size_mb=LIMIT), TinyTable(DOMAIN, ROWS, constraints=[RULE])),
 }
 
 
@@ -330,7 +321,7 @@ def test_the_limit_is_felt():
 
 
 def test_rules_hold_in_model_and_rows_and_count_in_the_size():
-    run = trace(AIM(max_size_mb=LIMIT), Ruled(DOMAIN, ROWS))
+    run = trace(AIM(max_size_mb=LIMIT), TinyTable(DOMAIN, ROWS, constraints=[RULE]))
     assert run.models[0].size_mb == pytest.approx(8e-6 * (4 * 3 + 5 + 6))
     assert all(model.counts(("a", "d"))[0, 2] == 0 for model in run.models)
     rows = run.release.synthesize(rows=500, seed=1)
@@ -535,7 +526,7 @@ REFUSED: dict[str, tuple[AIM, Workload, TinyTable, type[HushError], str]] = {
     "rules too large": (
         AIM(max_size_mb=8e-6 * 20),
         WORKLOAD,
-        Ruled(DOMAIN, ROWS),
+        TinyTable(DOMAIN, ROWS, constraints=[RULE]),
         SizeError,
         "the model that the run starts with: .*a, d",
     ),

@@ -18,14 +18,15 @@ from hush.mechanisms.query_game import CellScorer, DrawLikelihood, QueryGame, be
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.release.record_files import DrawsFile
 from hush.release.rounds import Draw, Round
-from hush.schema import Schema, Unit
-from hush.testing import TinyTable, check_selection_privacy, neighbours_of, scores_of, selection_law
+from hush.schema import Unit
+from hush.testing import StoppingTable, TinyTable, check_selection_privacy, neighbours_of, scores_of, selection_law
 from hush.testing.laws import DivergenceError
 from hush.testing.mechanism_contract import spent
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 2})
 ROWS = [(0, 0, 0, 1), (1, 2, 1, 0), (1, 2, 0, 1), (0, 1, 1, 1), (1, 0, 0, 0), (1, 2, 1, 1)]
 TABLE = TinyTable(DOMAIN, ROWS)
+RULE = Constraint.forbid(DOMAIN, ("a", "b"), [(0, 2)])
 WORKLOAD = Workload.kway(DOMAIN, 2)
 BUDGET = Budget(rho=0.4)
 SHORT = DualQuery(turns=3, draws=2)
@@ -298,26 +299,13 @@ def test_a_release_with_more_draws_than_it_paid_for_is_contradicted() -> None:
     assert release.inconsistency() == "it holds a choice that it does not account for"
 
 
-class Stopping(TinyTable):
-    """A table that is interrupted from the keyboard at one of its reads."""
-
-    left = 10**9
-
-    def counts(self, cliques: Any) -> Any:
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-        return super().counts(cliques)
-
-
 @pytest.mark.parametrize("batch", [4, 1 << 24])
 def test_a_run_that_was_stopped_at_a_read_goes_on_within_the_budget(
     batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hush.privacy.gate.BATCH_CELLS", batch)
     plan = SHORT.plan(WORKLOAD, BUDGET)
-    table = Stopping(DOMAIN, ROWS)
-    table.left = 1
+    table = StoppingTable(DOMAIN, ROWS, reads_left=1)
     with pytest.raises(InterruptedRelease) as stopped:
         plan.release(table, ledger=tmp_path / "budget.db")
     whole = plan.release(TABLE, ledger=tmp_path / "budget.db", resume=stopped.value.release)
@@ -346,17 +334,8 @@ def test_a_run_that_was_stopped_after_a_draw_goes_on_with_it(after: int, tmp_pat
     check_spent(whole, BUDGET)
 
 
-class Ruled(TinyTable):
-    """A table whose schema forbids a = 0 together with b = 2."""
-
-    @property
-    def schema(self) -> Schema:
-        plain = super().schema
-        return Schema(plain.columns, unit=plain.unit, constraints=[Constraint.forbid(DOMAIN, ("a", "b"), [(0, 2)])])
-
-
 def test_rows_keep_the_domain_and_the_rules() -> None:
-    release = released(table=Ruled(DOMAIN, ROWS))
+    release = released(table=TinyTable(DOMAIN, ROWS, constraints=[RULE]))
     check_spent(release, BUDGET)
     rows = release.synthesize(rows=80, seed=3)
     assert rows.column_names == list(DOMAIN)
@@ -389,6 +368,6 @@ def test_what_cannot_be_done_is_refused_before_any_charge(tmp_path: Path) -> Non
     small = DualQuery(max_size_mb=7.5e-5)
     with pytest.raises(SizeError, match="starts with"):
         small.plan(Workload.marginals(DOMAIN, [("c",)]), BUDGET).release(
-            Ruled(DOMAIN, ROWS), ledger=tmp_path / "budget.db"
+            TinyTable(DOMAIN, ROWS, constraints=[RULE]), ledger=tmp_path / "budget.db"
         )
     assert not (tmp_path / "budget.db").exists() or Ledger.open(tmp_path / "budget.db").total.rho == 0

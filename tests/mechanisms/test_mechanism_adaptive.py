@@ -14,13 +14,14 @@ from hush.core.errors import BudgetError, InterruptedRelease
 from hush.mechanisms import AIM, MST, MWEM, Independent
 from hush.mechanisms.mechanism import Mechanism
 from hush.privacy.exact_sampling import NotPrivateEntropy
-from hush.schema import Schema, Unit
-from hush.testing import TinyTable
+from hush.schema import Unit
+from hush.testing import StoppingTable, TinyTable
 from hush.testing.mechanism_contract import spent
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 ROWS = [(0, 0, 0), (1, 2, 1), (1, 2, 0), (0, 1, 1), (1, 0, 0), (1, 2, 1)]
 TABLE = TinyTable(DOMAIN, ROWS)
+RULE = Constraint.forbid(DOMAIN, ("a", "b"), [(0, 2)])
 WORKLOAD = Workload.upto(DOMAIN, 2)
 BUDGET = Budget(rho=0.4)
 EXACT = Budget(rho=800.0)  # noise so small that every draw is zero with all but vanishing probability
@@ -76,26 +77,13 @@ def test_units_of_several_rows_are_paid_for(mechanism: Mechanism) -> None:
     assert release.noisy_tables[0].stddev == pytest.approx(3 * released(mechanism).noisy_tables[0].stddev, rel=1e-6)
 
 
-class Stopping(TinyTable):
-    """A table that is interrupted from the keyboard at one of its reads."""
-
-    left = 10**9
-
-    def counts(self, cliques: Any) -> Any:
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-        return super().counts(cliques)
-
-
 @EVERY
 def test_a_stopped_run_is_gone_on_with_from_what_was_taken(mechanism: Mechanism, tmp_path: Path) -> None:
     plan = mechanism.plan(WORKLOAD, BUDGET)
     stops = 0
     for reads in range(1, 6):
         ledger = tmp_path / f"{reads}.db"
-        table = Stopping(DOMAIN, ROWS)
-        table.left = reads
+        table = StoppingTable(DOMAIN, ROWS, reads_left=reads)
         try:
             plan.release(table, ledger=ledger)
             break
@@ -154,18 +142,9 @@ def test_rows_keep_the_domain_and_the_seed(mechanism: Mechanism) -> None:
     assert rows.equals(release.synthesize(rows=50, seed=3))
 
 
-class Ruled(TinyTable):
-    """A table whose schema forbids a = 0 together with b = 2."""
-
-    @property
-    def schema(self) -> Schema:
-        plain = super().schema
-        return Schema(plain.columns, unit=plain.unit, constraints=[Constraint.forbid(DOMAIN, ("a", "b"), [(0, 2)])])
-
-
 @EVERY
 def test_rules_of_the_schema_hold(mechanism: Mechanism) -> None:
-    release = mechanism.plan(WORKLOAD, BUDGET).release(Ruled(DOMAIN, ROWS))
+    release = mechanism.plan(WORKLOAD, BUDGET).release(TinyTable(DOMAIN, ROWS, constraints=[RULE]))
     check_spent(release, BUDGET)
     assert release.model().tables([("a", "b")])[("a", "b")][0, 2] == 0
 

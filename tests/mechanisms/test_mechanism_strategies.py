@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,10 @@ from hush.mechanisms import HDMM, Direct, Matrix, Residual
 from hush.mechanisms.plan import Plan
 from hush.privacy.events import ComposedEvent, GaussianEvent, LaplaceEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
-from hush.privacy.gate import Counts
 from hush.privacy.noise import DiscreteGaussian
 from hush.release.answers import Answers
 from hush.schema import Unit
-from hush.testing import TinyTable, check_replay, neighbours_of
+from hush.testing import StoppingTable, TinyTable, check_replay, neighbours_of
 
 DOMAIN = Domain({"a": 2, "b": 5, "c": 3})
 ROWS = [(0, 0, 0), (1, 2, 1), (1, 4, 0), (0, 1, 2), (1, 0, 0), (1, 4, 1), (0, 3, 2)]
@@ -220,20 +218,11 @@ def test_units_of_several_rows_are_paid_for(mechanism) -> None:
     assert plan.rmse == pytest.approx(3 * single_rows.rmse, rel=0.05)
 
 
-class Stopping(TinyTable):
-    """A table whose second read is interrupted from the keyboard."""
-
-    def counts(self, cliques: Sequence) -> Counts:
-        if self.reads:
-            raise KeyboardInterrupt
-        return super().counts(cliques)
-
-
 def test_an_interrupt_keeps_what_was_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hush.privacy.gate.BATCH_CELLS", 5)
     plan = plan_of(Direct(noise="laplace"))
     with pytest.raises(InterruptedRelease, match="paid for and kept") as stopped:
-        plan.release(Stopping(DOMAIN, ROWS), ledger=tmp_path / "budget.db")
+        plan.release(StoppingTable(DOMAIN, ROWS), ledger=tmp_path / "budget.db")
     partial = stopped.value.release
     assert not partial.complete
     assert Ledger.open(tmp_path / "budget.db").remaining < Fraction(1, 10**7)

@@ -13,14 +13,15 @@ from hush.core.errors import BudgetError, InterruptedRelease, SizeError, Workloa
 from hush.mechanisms import privbayes
 from hush.mechanisms.privbayes import LARGEST_SCORE, DependenceScorer, PrivBayes, maximal_sets, useful_cells
 from hush.privacy.selection import ExponentialMechanism, Scores
-from hush.schema import Schema, Unit
-from hush.testing import TinyTable, check_selection_privacy, neighbours_of, scores_of
+from hush.schema import Unit
+from hush.testing import StoppingTable, TinyTable, check_selection_privacy, neighbours_of, scores_of
 from hush.testing.laws import DivergenceError
 from hush.testing.mechanism_contract import spent
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 2})
 ROWS = [(0, 0, 0, 1), (1, 2, 1, 0), (1, 2, 0, 1), (0, 1, 1, 1), (1, 0, 0, 0), (1, 2, 1, 1)]
 TABLE = TinyTable(DOMAIN, ROWS)
+RULE = Constraint.forbid(DOMAIN, ("a", "b"), [(0, 2)])
 WORKLOAD = Workload.kway(DOMAIN, 2)
 BUDGET = Budget(rho=0.4)
 USEFUL = PrivBayes(usefulness=1e-3)  # with few rows no table has counts above its noise, and there would be no choice
@@ -253,23 +254,10 @@ def test_the_record_says_what_was_measured() -> None:
     assert not any(clique < other for clique in held for other in held)
 
 
-class Stopping(TinyTable):
-    """A table that is interrupted from the keyboard at one of its reads."""
-
-    left = 10**9
-
-    def counts(self, cliques: Any) -> Any:
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-        return super().counts(cliques)
-
-
 @pytest.mark.parametrize("reads", range(1, 4))
 def test_a_stopped_run_goes_on_within_the_budget(reads: int, tmp_path: Path) -> None:
     plan = USEFUL.plan(WORKLOAD, BUDGET)
-    table = Stopping(DOMAIN, ROWS)
-    table.left = reads
+    table = StoppingTable(DOMAIN, ROWS, reads_left=reads)
     with pytest.raises(InterruptedRelease) as stopped:
         plan.release(table, ledger=tmp_path / "budget.db")
     partial = stopped.value.release
@@ -288,8 +276,7 @@ def test_a_run_that_was_stopped_among_its_first_columns_measures_those_that_are_
 ) -> None:
     monkeypatch.setattr("hush.privacy.gate.BATCH_CELLS", 4)
     plan = USEFUL.plan(WORKLOAD, BUDGET)
-    table = Stopping(DOMAIN, ROWS)
-    table.left = 2
+    table = StoppingTable(DOMAIN, ROWS, reads_left=2)
     with pytest.raises(InterruptedRelease) as stopped:
         plan.release(table)
     whole = plan.release(TABLE, resume=stopped.value.release)
@@ -297,17 +284,8 @@ def test_a_run_that_was_stopped_among_its_first_columns_measures_those_that_are_
     check_spent(whole, BUDGET)
 
 
-class Ruled(TinyTable):
-    """A table whose schema forbids a = 0 together with b = 2."""
-
-    @property
-    def schema(self) -> Schema:
-        plain = super().schema
-        return Schema(plain.columns, unit=plain.unit, constraints=[Constraint.forbid(DOMAIN, ("a", "b"), [(0, 2)])])
-
-
 def test_rows_keep_the_domain_and_the_rules() -> None:
-    release = released(table=Ruled(DOMAIN, ROWS))
+    release = released(table=TinyTable(DOMAIN, ROWS, constraints=[RULE]))
     check_spent(release, BUDGET)
     rows = release.synthesize(rows=80, seed=3)
     assert rows.column_names == list(DOMAIN)
@@ -341,5 +319,5 @@ def test_what_cannot_be_done_is_refused_before_any_charge(tmp_path: Path) -> Non
         PrivBayes(max_size_mb=1e-6).plan(WORKLOAD, BUDGET)
     small = PrivBayes(max_size_mb=7.5e-5)
     with pytest.raises(SizeError, match="starts with"):
-        small.plan(WORKLOAD, BUDGET).release(Ruled(DOMAIN, ROWS), ledger=tmp_path / "budget.db")
+        small.plan(WORKLOAD, BUDGET).release(TinyTable(DOMAIN, ROWS, constraints=[RULE]), ledger=tmp_path / "budget.db")
     assert not (tmp_path / "budget.db").exists() or Ledger.open(tmp_path / "budget.db").total.rho == 0

@@ -4,18 +4,20 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 import hush
-from hush.cli.main import main
+from command_line import run_hush
 from hush.cli.options import MECHANISMS
 from hush.core.errors import ArchiveError, WorkloadError
 from hush.mechanisms import registry
 from hush.report import write_report
 from hush.testing import check_mechanism
+
+run = partial(run_hush, COLUMNS="100")
 
 MODULE = '''
 from dataclasses import dataclass
@@ -79,10 +81,6 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def theirs(packages: Path) -> Path:
     install(packages, "columns_first", "first-column = columns_first:FirstColumn", MODULE)
     return packages
-
-
-def run(*args: object) -> Result:
-    return CliRunner(env={"COLUMNS": "100"}).invoke(main, [str(arg) for arg in args])
 
 
 def test_python_takes_it_by_name(theirs: Path, tmp_path: Path) -> None:

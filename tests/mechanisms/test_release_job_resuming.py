@@ -18,34 +18,20 @@ from hush.mechanisms.plan import Plan
 from hush.privacy.account import used_up
 from hush.privacy.events import GaussianEvent, price
 from hush.privacy.exact_sampling import NotPrivateEntropy
-from hush.schema import Schema, Unit
-from hush.testing import TinyTable
+from hush.schema import Unit
+from hush.testing import StoppingTable, TinyTable
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 ROWS = [(0, 0, 0), (1, 2, 1), (1, 2, 0), (0, 1, 1), (1, 0, 0), (1, 2, 1)]
 TABLE = TinyTable(DOMAIN, ROWS)
+RULE = Constraint.forbid(DOMAIN, ("a", "b"), [(0, 2)])
 WORKLOAD = Workload.kway(DOMAIN, 2)
 BUDGET = Budget(rho=0.4)
 PLAN = AIM().plan(WORKLOAD, BUDGET)
 
 
-class Stopping(TinyTable):
-    """A table that fails at one of its reads."""
-
-    left = 10**9
-    failure: type[BaseException] = KeyboardInterrupt
-
-    def counts(self, cliques: Any) -> Any:
-        self.left -= 1
-        if self.left < 0:
-            raise self.failure
-        return super().counts(cliques)
-
-
-def stopping(reads: int, failure: type[BaseException] = KeyboardInterrupt) -> Stopping:
-    table = Stopping(DOMAIN, ROWS)
-    table.left, table.failure = reads, failure
-    return table
+def stopping(reads: int, failure: type[BaseException] = KeyboardInterrupt) -> StoppingTable:
+    return StoppingTable(DOMAIN, ROWS, reads_left=reads, failure=failure)
 
 
 def stopped(plan: Plan = PLAN, reads: int = 1, **how: Any) -> hush.Release:
@@ -55,13 +41,6 @@ def stopped(plan: Plan = PLAN, reads: int = 1, **how: Any) -> hush.Release:
     return caught.value.release
 
 
-class Ruled(TinyTable):
-    @property
-    def schema(self) -> Schema:
-        plain = super().schema
-        return Schema(plain.columns, unit=plain.unit, constraints=[Constraint.forbid(DOMAIN, ("a", "b"), [(0, 2)])])
-
-
 OTHERS: dict[str, tuple[Plan, TinyTable]] = {
     "mechanism": (MWEM().plan(WORKLOAD, BUDGET), TABLE),
     "settings": (AIM(share=0.8).plan(WORKLOAD, BUDGET), TABLE),
@@ -69,7 +48,7 @@ OTHERS: dict[str, tuple[Plan, TinyTable]] = {
     "budget": (AIM().plan(WORKLOAD, Budget(rho=0.5)), TABLE),
     "neighbours": (AIM().plan(WORKLOAD, BUDGET, neighbours=Neighbours.REPLACE), TABLE),
     "unit": (PLAN, TinyTable(DOMAIN, ROWS, unit=Unit(column="id", max_rows=1))),
-    "schema": (PLAN, Ruled(DOMAIN, ROWS)),
+    "schema": (PLAN, TinyTable(DOMAIN, ROWS, constraints=[RULE])),
 }
 
 

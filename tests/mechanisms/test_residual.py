@@ -1,5 +1,4 @@
 import itertools
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,8 @@ from hush.mechanisms import Residual
 from hush.mechanisms.plan import Plan
 from hush.privacy.events import ComposedEvent, GaussianEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
-from hush.privacy.gate import Counts
 from hush.schema import Unit
-from hush.testing import TinyTable, check_replay, neighbours_of
+from hush.testing import StoppingTable, TinyTable, check_replay, neighbours_of
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 ROWS = [(0, 0, 0), (1, 2, 1), (1, 2, 0), (0, 1, 1), (1, 0, 0), (1, 2, 1)]
@@ -239,20 +237,11 @@ def test_the_ledger_is_charged_first_and_once(tmp_path: Path) -> None:
     assert Ledger.open(path).total == ledger.total
 
 
-class Stopping(TinyTable):
-    """A table whose second read is interrupted from the keyboard."""
-
-    def counts(self, cliques: Sequence) -> Counts:
-        if self.reads:
-            raise KeyboardInterrupt
-        return super().counts(cliques)
-
-
 def test_an_interrupt_keeps_what_was_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hush.privacy.gate.BATCH_CELLS", 10)
     plan = residual_plan(PLAIN, BUDGET)
     with pytest.raises(InterruptedRelease, match="paid for and kept") as stopped:
-        plan.release(Stopping(DOMAIN, ROWS), ledger=tmp_path / "budget.db")
+        plan.release(StoppingTable(DOMAIN, ROWS), ledger=tmp_path / "budget.db")
     partial = stopped.value.release
     assert isinstance(partial, hush.Release)
     assert not partial.complete

@@ -1,6 +1,5 @@
 """Evidence: the noisy answers of strategies as measurements, with nothing of what they know lost."""
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -12,8 +11,7 @@ from hush import Budget, Domain, Measurement, Workload, queries
 from hush.core.errors import InterruptedRelease
 from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.plan import Plan
-from hush.privacy.gate import Counts
-from hush.testing import TinyTable
+from hush.testing import StoppingTable, TinyTable
 
 DOMAIN = Domain({"a": 2, "b": 4, "c": 3})
 ROWS = [(0, 0, 0), (1, 2, 1), (1, 3, 0), (0, 1, 2), (1, 0, 0), (1, 3, 1), (0, 3, 2)]
@@ -94,20 +92,11 @@ def test_plain_tables_have_no_query() -> None:
     np.testing.assert_allclose(one.values.reshape(4, 3), release.counts(("b", "c")))
 
 
-class Stopping(TinyTable):
-    """A table whose second read is interrupted from the keyboard."""
-
-    def counts(self, cliques: Sequence) -> Counts:
-        if self.reads:
-            raise KeyboardInterrupt
-        return super().counts(cliques)
-
-
 @pytest.mark.parametrize("name", ["residual", "direct, laplace"])
 def test_an_interrupted_release_gives_what_was_measured(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hush.privacy.gate.BATCH_CELLS", 10)
     with pytest.raises(InterruptedRelease) as stopped:
-        released(name, table=Stopping(DOMAIN, ROWS))
+        released(name, table=StoppingTable(DOMAIN, ROWS))
     monkeypatch.undo()
     partial = stopped.value.release
     assert isinstance(partial, hush.Release)

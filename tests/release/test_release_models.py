@@ -1,6 +1,5 @@
 """Release.model and Release.synthesize: the releases of every mechanism passed through a model."""
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -14,9 +13,8 @@ from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.plan import Plan
 from hush.models.fit_arguments import estimate_total
 from hush.privacy.exact_sampling import NotPrivateEntropy
-from hush.privacy.gate import Counts
 from hush.schema import Schema
-from hush.testing import TinyTable
+from hush.testing import StoppingTable, TinyTable
 
 DOMAIN = Domain({"a": 2, "b": 4, "c": 3})
 CHANCE = np.random.Generator(np.random.PCG64(3))
@@ -39,15 +37,6 @@ class Constrained(TinyTable):
     @property
     def schema(self) -> Schema:
         return super().schema.with_constraints(Constraint.forbid(DOMAIN, ("a", "b"), [(0, 0)]))
-
-
-class Stopping(TinyTable):
-    """A table whose second read is interrupted from the keyboard."""
-
-    def counts(self, cliques: Sequence) -> Counts:
-        if self.reads:
-            raise KeyboardInterrupt
-        return super().counts(cliques)
 
 
 @cache
@@ -181,7 +170,7 @@ def test_a_model_too_large_is_refused_or_approximate() -> None:
 def test_an_interrupted_release_gives_the_model_of_what_it_has(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hush.privacy.gate.BATCH_CELLS", 10)
     with pytest.raises(InterruptedRelease) as stopped:
-        planned(name).release(Stopping(DOMAIN, ROWS))
+        planned(name).release(StoppingTable(DOMAIN, ROWS))
     partial = stopped.value.release
     assert isinstance(partial, hush.Release)
     assert not partial.complete

@@ -11,12 +11,13 @@ from hush.testing.laws import (
 from hush.testing.mechanism_contract import MechanismError, check_mechanism
 from hush.testing.operators import OperatorError, check_operator
 from hush.testing.replay import check_replay
-from hush.testing.tiny import TinyTable, neighbours_of
+from hush.testing.tiny import StoppingTable, TinyTable, neighbours_of
 from hush.workloads import check_extension
 
 __all__ = [
     "MechanismError",
     "OperatorError",
+    "StoppingTable",
     "TinyTable",
     "check_extension",
     "check_law",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hush.core.constraints import Constraint
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError
 from hush.privacy.gate import LARGEST_ANSWER
@@ -23,9 +24,16 @@ class TinyTable:
     """
 
     def __init__(
-        self, domain: Domain, rows: Sequence[Sequence[int]], *, unit: Unit = ROW, units: Sequence[int] | None = None
+        self,
+        domain: Domain,
+        rows: Sequence[Sequence[int]],
+        *,
+        unit: Unit = ROW,
+        units: Sequence[int] | None = None,
+        constraints: Sequence[Constraint] = (),
     ) -> None:
         self.domain = domain
+        self.constraints = constraints
         self.unit = unit
         self.rows = [tuple(int(code) for code in row) for row in rows]
         self.units = list(range(len(self.rows))) if units is None else list(units)
@@ -34,7 +42,7 @@ class TinyTable:
     @property
     def schema(self) -> Schema:
         """The schema of a table of codes."""
-        return Schema(Schema.from_domain(self.domain).columns, unit=self.unit)
+        return Schema(Schema.from_domain(self.domain).columns, unit=self.unit, constraints=self.constraints)
 
     def kept(self) -> list[tuple[int, ...]]:
         """The rows that count, once each unit is cut to `max_rows`."""
@@ -82,6 +90,27 @@ class TinyTable:
 
     def __repr__(self) -> str:
         return f"TinyTable({self.domain!r})"
+
+
+class StoppingTable(TinyTable):
+    """A table whose counts fail after some reads, by default as if the user had pressed Ctrl-C at the second read."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        rows: Sequence[Sequence[int]],
+        *,
+        reads_left: int = 1,
+        failure: type[BaseException] = KeyboardInterrupt,
+    ) -> None:
+        super().__init__(domain, rows)
+        self.reads_left, self.failure = reads_left, failure
+
+    def counts(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray[Any, np.dtype[np.int64]]]:
+        self.reads_left -= 1
+        if self.reads_left < 0:
+            raise self.failure
+        return super().counts(cliques)
 
 
 class HeldCounts:
