@@ -1,8 +1,6 @@
 """Planted faults: historical bugs of differential privacy code, planted one at a time; the suite must catch each."""
 
 import dataclasses
-import importlib.util
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,12 +18,7 @@ from hush.privacy.sensitivity import Neighbours, RowNorms, Sensitivity
 from hush.schema import Integer
 from hush.strategies.product_strategy import ProductQuery
 from hush.tables import encoding, rows_per_unit
-
-spec = importlib.util.spec_from_file_location("planting", Path(__file__).with_name("planting.py"))
-assert spec is not None
-planting = sys.modules.setdefault("planting", importlib.util.module_from_spec(spec))
-spec.loader.exec_module(planting)  # type: ignore[union-attr]
-Bug, Patch, suite = planting.Bug, planting.Patch, planting.suite
+from planting import Bug, Patch, suite
 
 
 def fixed_seed(patch: Patch) -> None:

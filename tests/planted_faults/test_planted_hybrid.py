@@ -1,6 +1,5 @@
 """Planted faults of the hybrid room: what public code got wrong, planted one at a time; the suite must catch each."""
 
-import importlib.util
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,12 +21,7 @@ from hush.hybrid import (
 from hush.hybrid.client import Question, choice_laws, device, number_laws, record_laws
 from hush.privacy import discovery, gate, privacy_filter
 from hush.privacy.sensitivity import Neighbours
-
-spec = importlib.util.spec_from_file_location("planting", Path(__file__).with_name("planting.py"))
-assert spec is not None
-planting = sys.modules.setdefault("planting", importlib.util.module_from_spec(spec))
-spec.loader.exec_module(planting)  # type: ignore[union-attr]
-Bug, Patch = planting.Bug, planting.Patch
+from planting import Bug, Patch
 
 
 def kept_by_the_number_of_records(patch: Patch) -> None:

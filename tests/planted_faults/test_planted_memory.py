@@ -1,20 +1,12 @@
 """A planted fault of memory: the prediction comes after the charge; the walk over all mechanisms must catch it."""
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hush.mechanisms import session
 from hush.mechanisms.mechanism import Mechanism
-
-spec = importlib.util.spec_from_file_location("planting", Path(__file__).with_name("planting.py"))
-assert spec is not None
-planting = sys.modules.setdefault("planting", importlib.util.module_from_spec(spec))
-spec.loader.exec_module(planting)  # type: ignore[union-attr]
-Bug, Patch = planting.Bug, planting.Patch
+from planting import Bug, Patch
 
 WALK = "mechanisms/test_mechanism_memory.py"
 WIDE = f"{WALK}::test_a_column_of_a_million_levels_is_refused_before_the_charge_or_fits"

@@ -2,7 +2,6 @@
 
 import __future__
 
-import importlib.util
 import inspect
 import sys
 import textwrap
@@ -18,12 +17,7 @@ from hush.mechanisms import Dawa, dawa
 from hush.privacy import partition_laws
 from hush.privacy.budget import Budget
 from hush.privacy.events import NoisyChoiceEvent, SelectionEvent
-
-spec = importlib.util.spec_from_file_location("planting", Path(__file__).with_name("planting.py"))
-assert spec is not None
-planting = sys.modules.setdefault("planting", importlib.util.module_from_spec(spec))
-spec.loader.exec_module(planting)  # type: ignore[union-attr]
-Bug, Patch, suite = planting.Bug, planting.Patch, planting.suite
+from planting import Bug, Patch, suite
 
 INTERVALS = "histograms/test_interval_costs.py::"
 RESUMING = "mechanisms/test_dawa_resuming.py::"

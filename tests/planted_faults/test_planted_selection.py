@@ -1,8 +1,6 @@
 """Planted faults of private choices, of the filter and of the gate's views; the suite must catch each."""
 
 import dataclasses
-import importlib.util
-import sys
 from contextlib import nullcontext
 from fractions import Fraction
 from pathlib import Path
@@ -14,12 +12,7 @@ from hush.mechanisms import candidates
 from hush.privacy import account, gate, privacy_filter, selection
 from hush.privacy.events import ComposedEvent
 from hush.privacy.sensitivity import Neighbours, RowNorms
-
-spec = importlib.util.spec_from_file_location("planting", Path(__file__).with_name("planting.py"))
-assert spec is not None
-planting = sys.modules.setdefault("planting", importlib.util.module_from_spec(spec))
-spec.loader.exec_module(planting)  # type: ignore[union-attr]
-Bug, Patch, suite = planting.Bug, planting.Patch, planting.suite
+from planting import Bug, Patch, suite
 
 FILTER = "privacy/test_privacy_filter.py::"
 GATE = "privacy/test_gate.py::"

@@ -1,8 +1,6 @@
 """Planted faults in tables and in sums of their values, one at a time; the suite must catch each."""
 
-import importlib.util
 import math
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -15,12 +13,7 @@ from hush.privacy import gate
 from hush.privacy.sum_query import SumQuery, ValueGrid
 from hush.tables import row_filter
 from hush.tables.dialects.postgres import PostgreSQL
-
-spec = importlib.util.spec_from_file_location("planting", Path(__file__).with_name("planting.py"))
-assert spec is not None
-planting = sys.modules.setdefault("planting", importlib.util.module_from_spec(spec))
-spec.loader.exec_module(planting)  # type: ignore[union-attr]
-Bug, Patch, suite = planting.Bug, planting.Patch, planting.suite
+from planting import Bug, Patch, suite
 
 HOSTILE = "tables/test_engines_hostile.py::test_hostile_numbers"
 

@@ -1,8 +1,6 @@
 """Planted faults of private training and stand-ins: mistakes made one at a time; the suite must catch each."""
 
-import importlib.util
 import inspect
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,7 @@ from hush.pareto import (
 )
 from hush.training import private_estimators, private_training
 from hush.training.private_training import Network
-
-spec = importlib.util.spec_from_file_location("planting", Path(__file__).with_name("planting.py"))
-assert spec is not None
-planting = sys.modules.setdefault("planting", importlib.util.module_from_spec(spec))
-spec.loader.exec_module(planting)  # type: ignore[union-attr]
-Bug, Patch = planting.Bug, planting.Patch
+from planting import Bug, Patch
 
 TRAINING, ESTIMATORS = "training/test_private_training.py::", "training/test_private_estimators.py::"
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent.parent
+HERE = Path(__file__).parent
 Patch = pytest.MonkeyPatch
 HEALTHY: set[tuple[str, str]] = set()  # guards that were seen to pass
 CAUGHT = (Exception, pytest.fail.Exception)
