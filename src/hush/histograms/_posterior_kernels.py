@@ -1,7 +1,30 @@
-"""Messages up and down a tree of counts, compiled; tests hold the plain twin.
+"""The posterior of counts on a tree of blocks, compiled; tests hold the plain twin.
 
-Every node has a grid of `points` counts around its least squares count, and the likelihood of all that was measured in
-its subtree as masses on that grid. A mass between two points goes to both, so that none is lost and means stay.
+The model. Node v of a binary tree holds c_v rows; its halves are the nodes 2 v and 2 v + 1. Given c_v, a block is one of
+
+    flat     with probability `flat`: every node below holds rows in proportion to its cells;
+    half     with probability `empty`: one half, either with equal chance, holds all rows, and the other none;
+    split    else: the first half holds a share of c_v with the density that `split` tabulates, times its probability.
+
+Halves of split and half-empty blocks are blocks again. Noisy counts y_v = c_v + N(0, variance_v) are known of some nodes.
+
+Upwards. Let L_v(c) be the likelihood of all noisy counts at v and below it, given c_v = c, and B_v(c) that of the noisy
+counts strictly below. With N_v the likelihood if v has no rows, F_v(c) that of the noisy counts below a flat block, and
+l, r the halves of v,
+
+    L_v(c) = exp(-(y_v - c)^2 / 2 variance_v) B_v(c),                   leaves have B_v = 1;
+    B_v(c) = flat F_v(c) + empty/2 (L_l(c) N_r + N_l L_r(c)) + integral over a of split(a/c) / c  L_l(a) L_r(c - a).
+
+L_v is kept as masses on `points` counts around the least squares count of v. Every pair of masses of the halves, at a
+and b, puts the product of masses times split(a/c) / c at c = a + b. A mass between two points goes to both, so that none
+is lost and means stay. F_v is a normal density in c, tried at a few counts around its mean.
+
+Downwards. Let A_v(c) be the posterior mass of c_v = c together with "no block above v is flat"; at the root A = L / sum L.
+Every case that put mass into B_v(c) gets the part A_v(c) / B_v(c) of its mass: for pairs of the halves' counts it goes to
+A_l and A_r, for flat blocks to the first two moments that the nodes below inherit in proportion to their cells. The
+posterior moments of c_v are those of A_v plus those inherited.
+
+All likelihoods are relative to exp(log_scale[v]), which keeps exp from overflowing.
 """
 
 from __future__ import annotations
@@ -13,17 +36,19 @@ import numpy as np
 
 from hush.core.compiled import njit
 
-REACH = 5.0  # standard errors of least squares that a grid extends to either side
-FAR = 300.0  # logarithms of ratios are cut off here
-SLIGHT = 1e-5  # masses below this share of the largest are left out
-SHAPE_STEPS = 6  # half standard errors to either side at which a flat block's count is tried
+GRID_REACH = 5.0  # standard errors of least squares to either side that a grid of counts extends
+LARGEST_LOG_RATIO = 300.0  # keeps exp from overflowing
+NEGLIGIBLE_MASS = 1e-5  # masses below this share of the largest are left out of pairs
+NEGLIGIBLE_LOG_FLAT = -60.0  # flat blocks below this log ratio to the halves' likelihood are left out
+FLAT_STEPS = 6  # half standard errors to either side at which a flat block's count is tried
 
 
 @njit(cache=True, nogil=True)
 def least_squares(y: Any, variance: Any, area: Any, mean: Any, spread: Any) -> None:
-    """Means and variances of the counts of all nodes given what was measured; variance 0 is not measured."""
+    """Means and variances of the counts of all nodes given their noisy counts; variance 0 is not measured."""
     nodes = y.size
     leaves = nodes // 2
+    # Upwards: the best estimate of a node from the noisy counts at it and below it, and its variance.
     up, loose = np.zeros(nodes), np.zeros(nodes)
     for v in range(nodes - 1, 0, -1):
         if area[v] == 0:
@@ -36,16 +61,17 @@ def least_squares(y: Any, variance: Any, area: Any, mean: Any, spread: Any) -> N
             both = loose[v] + variance[v]
             up[v] = (y[v] * loose[v] + up[v] * variance[v]) / both
             loose[v] = loose[v] * variance[v] / both
+    # Downwards: the halves share what they lack of their node in proportion to their variances.
     mean[1], spread[1] = up[1], loose[1]
     for v in range(1, leaves):
         a, b = loose[2 * v], loose[2 * v + 1]
         if a + b == 0:
             continue
         rest = mean[v] - up[2 * v] - up[2 * v + 1]
-        for child, own in ((2 * v, a), (2 * v + 1, b)):
-            share = own / (a + b)
-            mean[child] = up[child] + rest * share
-            spread[child] = own - own * share + share * share * spread[v]
+        for half, half_variance in ((2 * v, a), (2 * v + 1, b)):
+            share = half_variance / (a + b)
+            mean[half] = up[half] + rest * share
+            spread[half] = half_variance - half_variance * share + share * share * spread[v]
 
 
 @njit(cache=True, nogil=True)
@@ -77,114 +103,209 @@ def read(values: Any, low: float, step: float, count: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def flat_likelihood(v: int, count: float, y: Any, variance: Any, area: Any) -> float:
-    """The logarithm of the likelihood of all below a node if its count is spread evenly over its cells."""
-    total, first, end = 0.0, 2 * v, 2 * v + 2
-    while first < y.size:
-        for u in range(first, end):
-            if variance[u] > 0 and area[u] > 0:
-                total -= 0.5 * (y[u] - count * area[u] / area[v]) ** 2 / variance[u]
-        first, end = 2 * first, 2 * end
-    return total
+def fit_grids(y: Any, variance: Any, area: Any, points: int, low: Any, step: Any) -> None:
+    """The grid of counts of every node, around its least squares count; never below zero."""
+    centre, spread = np.zeros(y.size), np.zeros(y.size)
+    least_squares(y, variance, area, centre, spread)
+    for v in range(1, y.size):
+        if area[v] > 0:
+            reach = GRID_REACH * math.sqrt(spread[v])
+            low[v] = max(0.0, centre[v] - reach)
+            step[v] = (max(centre[v] + reach, 0.6 * reach) - low[v]) / (points - 1)
 
 
 @njit(cache=True, nogil=True)
-def tree_posterior(
-    y: Any,  # (2 leaves,) float64: what was measured of every node, by its number
-    variance: Any,  # (2 leaves,) float64: of its noise; 0 is not measured
-    area: Any,  # (2 leaves,) float64: cells of every node; 0 holds nothing
-    flat: float,
-    empty: float,
-    split: Any,  # (shares,) float64: density of the share of the first half, times the probability of a split
-    points: int,
-    means: Any,  # (2 leaves,) float64: the means of the counts given all that was measured
-    spreads: Any,  # (2 leaves,) float64: and their variances
-) -> None:
-    """See `block_posterior.posterior_buckets`."""
+def fit_flat_blocks(y: Any, variance: Any, area: Any, log_empty: Any, mean: Any, error: Any, log_flat: Any) -> None:
+    """log N_v of all nodes, and F_v of those with two halves: its mean, its standard error, and its logarithm.
+
+    In a flat block of c rows, node u below expects c area_u / area_v rows. So log F_v is a parabola in c: noisy counts
+    below v have the summed precision sum of (area_u / area_v)^2 / variance_u. log F_v is taken at the mean, or at zero
+    if that is negative.
+    """
     nodes = y.size
-    leaves = nodes // 2
-    shares = split.size
-    centre, width = np.zeros(nodes), np.zeros(nodes)
-    least_squares(y, variance, area, centre, width)
-    low, step = np.zeros(nodes), np.ones(nodes)
-    masses, before, after = np.zeros((nodes, points)), np.zeros((leaves, points)), np.zeros((nodes, points))
-    largest = np.zeros(nodes)  # logarithm of what masses are relative to
-    nothing = np.zeros(nodes)  # logarithm of the likelihood if there are no rows
-    evenly, even_sum = np.zeros(nodes), np.zeros(nodes)  # precision of a flat node's count, and times its mean
-    logs, ratio = np.zeros(points), np.zeros(points)
+    precision, weighted = np.zeros(nodes), np.zeros(nodes)  # of F_v with v's own noisy count, and times its mean
     for v in range(nodes - 1, 0, -1):
         if area[v] == 0:
             continue
-        deviation = math.sqrt(width[v])
-        low[v] = max(0.0, centre[v] - REACH * deviation)
-        step[v] = (max(centre[v] + REACH * deviation, 0.6 * REACH * deviation) - low[v]) / (points - 1)
-        if v >= leaves:
-            nothing[v] = -0.5 * y[v] ** 2 / variance[v]
-            evenly[v], even_sum[v] = 1 / variance[v], y[v] / variance[v]
-            for i in range(points):
-                logs[i] = -0.5 * (y[v] - low[v] - i * step[v]) ** 2 / variance[v]
-            largest[v] = logs.max()
-            for i in range(points):
-                masses[v, i] = math.exp(logs[i] - largest[v]) * step[v]
-            masses[v, 0] *= 0.5
-            continue
-        left, right = 2 * v, 2 * v + 1
-        base = largest[left] + largest[right]
-        alone = area[left] == 0 or area[right] == 0
-        one, other = _weights(v, alone, empty, area, nothing, largest)
-        most_left, most_right = SLIGHT * masses[left].max(), SLIGHT * masses[right].max()
-        sums = before[v]
-        for i in range(points):
-            mass = masses[left, i]
-            if mass <= most_left:
-                continue
-            a = low[left] + i * step[left]
-            put(sums, low[v], step[v], a, one * mass)
-            if alone:
-                continue
-            for j in range(points):
-                if masses[right, j] <= most_right:
-                    continue
-                c = a + low[right] + j * step[right]
-                density = split[min(int(shares * a / (c + 1e-9)), shares - 1)] / (c + 0.5 * step[v])
-                put(sums, low[v], step[v], c, density * mass * masses[right, j])
-        for j in range(points):
-            if masses[right, j] > most_right:
-                put(sums, low[v], step[v], low[right] + j * step[right], other * masses[right, j])
-        nothing[v] = nothing[left] + nothing[right]
-        for child in (left, right):
-            share = area[child] / area[v]
-            evenly[v] += evenly[child] * share * share
-            even_sum[v] += even_sum[child] * share
-        if not alone:
-            best = max(even_sum[v] / evenly[v], 0.0)
-            fit = flat_likelihood(v, best, y, variance, area) - base
-            if fit > -60:
-                error = 1 / math.sqrt(evenly[v])
-                for k in range(-SHAPE_STEPS, SHAPE_STEPS + 1):
-                    c = even_sum[v] / evenly[v] + 0.5 * k * error
-                    if c >= 0:
-                        put(sums, low[v], step[v], c, _flat_mass(flat, fit, k, error, even_sum[v] / evenly[v], best))
+        if 2 * v < nodes:
+            log_empty[v] = log_empty[2 * v] + log_empty[2 * v + 1]
+            for half in (2 * v, 2 * v + 1):
+                share = area[half] / area[v]
+                precision[v] += precision[half] * share * share
+                weighted[v] += weighted[half] * share
+            if area[2 * v] > 0 and area[2 * v + 1] > 0:
+                mean[v], error[v] = weighted[v] / precision[v], 1 / math.sqrt(precision[v])
+                count, first, end = max(mean[v], 0.0), 2 * v, 2 * v + 2
+                while first < nodes:
+                    for u in range(first, end):
+                        if variance[u] > 0 and area[u] > 0:
+                            log_flat[v] -= 0.5 * (y[u] - count * area[u] / area[v]) ** 2 / variance[u]
+                    first, end = 2 * first, 2 * end
         if variance[v] > 0:
-            nothing[v] -= 0.5 * y[v] ** 2 / variance[v]
-            evenly[v] += 1 / variance[v]
-            even_sum[v] += y[v] / variance[v]
-        for i in range(points):
-            logs[i] = math.log(sums[i]) if sums[i] > 0 else -1e5
-            if variance[v] > 0:
+            log_empty[v] -= 0.5 * y[v] ** 2 / variance[v]
+            precision[v] += 1 / variance[v]
+            weighted[v] += y[v] / variance[v]
+
+
+@njit(cache=True, nogil=True)
+def empty_half_weights(v: int, empty: float, area: Any, log_empty: Any, log_scale: Any) -> tuple[float, float]:
+    """empty/2 N_r and empty/2 N_l: factors of the masses of the first half and of the second.
+
+    A node with cells in one half only is that half.
+    """
+    left, right = 2 * v, 2 * v + 1
+    if area[right] == 0:
+        return 1.0, 0.0
+    if area[left] == 0:
+        return 0.0, 1.0
+    return (
+        0.5 * empty * math.exp(min(log_empty[right] - log_scale[right], LARGEST_LOG_RATIO)),
+        0.5 * empty * math.exp(min(log_empty[left] - log_scale[left], LARGEST_LOG_RATIO)),
+    )
+
+
+@njit(cache=True, nogil=True)
+def pair_weight(split: Any, first: float, count: float, step: float) -> float:
+    """split(a/c) / c for a first half of a rows in a block of c rows."""
+    shares = split.size
+    return float(split[min(int(shares * first / (count + 1e-9)), shares - 1)] / (count + 0.5 * step))
+
+
+@njit(cache=True, nogil=True)
+def flat_mass(flat: float, log_ratio: float, k: int, mean: float, error: float) -> float:
+    """The mass of a flat block whose count is k / 2 standard errors from its mean; the ratio is that at max(mean, 0)."""
+    below_zero = min(mean, 0.0) / error
+    log_mass = min(log_ratio, LARGEST_LOG_RATIO) - 0.125 * k * k + 0.5 * below_zero * below_zero
+    return 0.5 * error * flat * math.exp(log_mass)
+
+
+@njit(cache=True, nogil=True)
+def collect_halves(v: int, weights: Any, split: Any, masses: Any, low: Any, step: Any, out: Any) -> None:
+    """Add the cases "half" and "split" of B_v to the masses `out`."""
+    left, right, points = 2 * v, 2 * v + 1, masses.shape[1]
+    least_left, least_right = NEGLIGIBLE_MASS * masses[left].max(), NEGLIGIBLE_MASS * masses[right].max()
+    for i in range(points):
+        mass = masses[left, i]
+        if mass <= least_left:
+            continue
+        a = low[left] + i * step[left]
+        put(out, low[v], step[v], a, weights[0] * mass)
+        for j in range(points):
+            if masses[right, j] > least_right:
+                c = a + low[right] + j * step[right]
+                put(out, low[v], step[v], c, pair_weight(split, a, c, step[v]) * mass * masses[right, j])
+    for j in range(points):
+        if masses[right, j] > least_right:
+            put(out, low[v], step[v], low[right] + j * step[right], weights[1] * masses[right, j])
+
+
+@njit(cache=True, nogil=True)
+def hand_to_halves(v: int, weights: Any, split: Any, masses: Any, low: Any, step: Any, ratio: Any, after: Any) -> None:
+    """The transpose of `collect_halves`: add to A_l and A_r the part `ratio` = A_v / B_v of every case's mass."""
+    left, right, points = 2 * v, 2 * v + 1, masses.shape[1]
+    least_left, least_right = NEGLIGIBLE_MASS * masses[left].max(), NEGLIGIBLE_MASS * masses[right].max()
+    for i in range(points):
+        mass = masses[left, i]
+        if mass <= least_left:
+            continue
+        a = low[left] + i * step[left]
+        total = weights[0] * mass * read(ratio, low[v], step[v], a)
+        for j in range(points):
+            if masses[right, j] > least_right:
+                c = a + low[right] + j * step[right]
+                pair = pair_weight(split, a, c, step[v]) * mass * masses[right, j] * read(ratio, low[v], step[v], c)
+                total += pair
+                after[right, j] += pair
+        after[left, i] += total
+    for j in range(points):
+        if masses[right, j] > least_right:
+            c = low[right] + j * step[right]
+            after[right, j] += weights[1] * masses[right, j] * read(ratio, low[v], step[v], c)
+
+
+@njit(cache=True, nogil=True)
+def messages_up(
+    y: Any,
+    variance: Any,
+    area: Any,
+    flat: float,
+    empty: float,
+    split: Any,
+    low: Any,
+    step: Any,
+    log_empty: Any,
+    flat_mean: Any,
+    flat_error: Any,
+    log_flat: Any,
+    masses: Any,  # (2 leaves, points): out, L_v relative to exp(log_scale)
+    before: Any,  # (leaves, points): out, B_v relative to the scales of the halves
+    log_scale: Any,  # (2 leaves,): out
+) -> None:
+    """B_v of every node from the masses of its halves and its flat case, then L_v."""
+    nodes, points = masses.shape
+    leaves = nodes // 2
+    logs = np.zeros(points)
+    for v in range(nodes - 1, 0, -1):
+        if area[v] == 0:
+            continue
+        # B_v; the scale of a node starts from those of its halves.
+        logs[:] = 0.0
+        if v < leaves:
+            log_scale[v] = log_scale[2 * v] + log_scale[2 * v + 1]
+            weights = empty_half_weights(v, empty, area, log_empty, log_scale)
+            collect_halves(v, weights, split, masses, low, step, before[v])
+            log_ratio = log_flat[v] - log_scale[v]
+            if flat_error[v] > 0 and log_ratio > NEGLIGIBLE_LOG_FLAT:
+                for k in range(-FLAT_STEPS, FLAT_STEPS + 1):
+                    c = flat_mean[v] + 0.5 * k * flat_error[v]
+                    if c >= 0:
+                        put(before[v], low[v], step[v], c, flat_mass(flat, log_ratio, k, flat_mean[v], flat_error[v]))
+            for i in range(points):
+                logs[i] = math.log(before[v, i]) if before[v, i] > 0 else -1e5
+        # L_v: times the likelihood of the node's own noisy count.
+        if variance[v] > 0:
+            for i in range(points):
                 logs[i] -= 0.5 * (y[v] - low[v] - i * step[v]) ** 2 / variance[v]
-        top = logs.max()
-        largest[v] = base + top
+        largest = logs.max()
+        log_scale[v] += largest
         for i in range(points):
-            masses[v, i] = math.exp(max(logs[i] - top, -700.0))
+            masses[v, i] = math.exp(max(logs[i] - largest, -700.0))
+        if v >= leaves:  # a density becomes masses; the first point has half an interval
+            masses[v] *= step[v]
+            masses[v, 0] *= 0.5
+
+
+@njit(cache=True, nogil=True)
+def messages_down(
+    area: Any,
+    flat: float,
+    empty: float,
+    split: Any,
+    low: Any,
+    step: Any,
+    log_empty: Any,
+    flat_mean: Any,
+    flat_error: Any,
+    log_flat: Any,
+    masses: Any,
+    before: Any,
+    log_scale: Any,
+    means: Any,  # (2 leaves,): out
+    spreads: Any,  # (2 leaves,): out
+) -> None:
+    """The moments of every node; then its masses A_v go back to the cases of B_v that they came from."""
+    nodes, points = masses.shape
+    leaves = nodes // 2
+    after, ratio = np.zeros((nodes, points)), np.zeros(points)
     after[1] = masses[1] / masses[1].sum()
-    held, squares = np.zeros(nodes), np.zeros(nodes)  # first and second moments of what flat blocks above hold
+    held, squares = np.zeros(nodes), np.zeros(nodes)  # moments of rows of flat blocks, at v or above it
     for v in range(1, nodes):
         if area[v] == 0:
             continue
+        # Moments: what flat blocks above leave to this node, and A_v.
         if v > 1:
             share = area[v] / area[v // 2]
-            held[v], squares[v] = held[v] + held[v // 2] * share, squares[v] + squares[v // 2] * share * share
+            held[v], squares[v] = held[v // 2] * share, squares[v // 2] * share * share
         mean, square = held[v], squares[v]
         for i in range(points):
             c = low[v] + i * step[v]
@@ -193,63 +314,45 @@ def tree_posterior(
         means[v], spreads[v] = mean, max(square - mean * mean, 0.0)
         if v >= leaves:
             continue
-        left, right = 2 * v, 2 * v + 1
+        # Hand A_v to the halves, and what is flat to the moments below.
         for i in range(points):
             ratio[i] = after[v, i] / before[v, i] if before[v, i] > 0 else 0.0
-        base = largest[left] + largest[right]
-        alone = area[left] == 0 or area[right] == 0
-        one, other = _weights(v, alone, empty, area, nothing, largest)
-        most_left, most_right = SLIGHT * masses[left].max(), SLIGHT * masses[right].max()
-        for i in range(points):
-            mass = masses[left, i]
-            if mass <= most_left:
-                continue
-            a = low[left] + i * step[left]
-            total = one * mass * read(ratio, low[v], step[v], a)
-            if not alone:
-                for j in range(points):
-                    if masses[right, j] <= most_right:
-                        continue
-                    c = a + low[right] + j * step[right]
-                    density = split[min(int(shares * a / (c + 1e-9)), shares - 1)] / (c + 0.5 * step[v])
-                    both = density * mass * masses[right, j] * read(ratio, low[v], step[v], c)
-                    total += both
-                    after[right, j] += both
-            after[left, i] += total
-        for j in range(points):
-            if masses[right, j] > most_right:
-                c = low[right] + j * step[right]
-                after[right, j] += other * masses[right, j] * read(ratio, low[v], step[v], c)
-        if alone:
-            continue
-        own, own_sum = evenly[v], even_sum[v]
-        if variance[v] > 0:
-            own, own_sum = own - 1 / variance[v], own_sum - y[v] / variance[v]
-        best = max(own_sum / own, 0.0)
-        fit = flat_likelihood(v, best, y, variance, area) - base
-        if fit > -60:
-            error = 1 / math.sqrt(own)
-            for k in range(-SHAPE_STEPS, SHAPE_STEPS + 1):
-                c = own_sum / own + 0.5 * k * error
+        weights = empty_half_weights(v, empty, area, log_empty, log_scale)
+        hand_to_halves(v, weights, split, masses, low, step, ratio, after)
+        log_ratio = log_flat[v] - log_scale[2 * v] - log_scale[2 * v + 1]
+        if flat_error[v] > 0 and log_ratio > NEGLIGIBLE_LOG_FLAT:
+            for k in range(-FLAT_STEPS, FLAT_STEPS + 1):
+                c = flat_mean[v] + 0.5 * k * flat_error[v]
                 if c >= 0:
-                    mass = _flat_mass(flat, fit, k, error, own_sum / own, best) * read(ratio, low[v], step[v], c)
+                    mass = flat_mass(flat, log_ratio, k, flat_mean[v], flat_error[v]) * read(ratio, low[v], step[v], c)
                     held[v] += mass * c
                     squares[v] += mass * c * c
 
 
 @njit(cache=True, nogil=True)
-def _weights(v: int, alone: bool, empty: float, area: Any, nothing: Any, largest: Any) -> tuple[float, float]:
-    """What multiplies the masses of the first half if the second is empty, and the other way round."""
-    left, right = 2 * v, 2 * v + 1
-    if alone:
-        return (1.0, 0.0) if area[right] == 0 else (0.0, 1.0)
-    return (
-        0.5 * empty * math.exp(min(nothing[right] - largest[right], FAR)),
-        0.5 * empty * math.exp(min(nothing[left] - largest[left], FAR)),
-    )
-
-
-@njit(cache=True, nogil=True)
-def _flat_mass(flat: float, fit: float, k: int, error: float, mean: float, best: float) -> float:
-    """The mass of a flat block whose count is k / 2 standard errors from its mean."""
-    return 0.5 * error * flat * math.exp(min(fit, FAR) - 0.125 * k * k + 0.5 * ((mean - best) / error) ** 2)
+def tree_posterior(
+    y: Any,  # (2 leaves,) float64: the noisy count of every node, by its number
+    variance: Any,  # (2 leaves,) float64: of its noise; 0 is not measured
+    area: Any,  # (2 leaves,) float64: cells of every node; 0 holds nothing
+    flat: float,
+    empty: float,
+    split: Any,  # (shares,) float64
+    points: int,
+    means: Any,  # (2 leaves,) float64: out, the posterior means of the counts
+    spreads: Any,  # (2 leaves,) float64: out, and their variances
+) -> None:
+    """Posterior means and variances of all counts, by messages up and down; see the module for the derivation."""
+    nodes = y.size
+    low, step = np.zeros(nodes), np.ones(nodes)
+    fit_grids(y, variance, area, points, low, step)
+    log_empty, flat_mean, flat_error, log_flat = np.zeros(nodes), np.zeros(nodes), np.zeros(nodes), np.zeros(nodes)
+    fit_flat_blocks(y, variance, area, log_empty, flat_mean, flat_error, log_flat)
+    masses, before, log_scale = np.zeros((nodes, points)), np.zeros((nodes // 2, points)), np.zeros(nodes)
+    messages_up(
+        y, variance, area, flat, empty, split, low, step, log_empty, flat_mean, flat_error, log_flat,
+        masses, before, log_scale,
+    )  # fmt: skip
+    messages_down(
+        area, flat, empty, split, low, step, log_empty, flat_mean, flat_error, log_flat,
+        masses, before, log_scale, means, spreads,
+    )  # fmt: skip
