@@ -24,11 +24,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.column_methods import COARSE_TO_FINE
+from benchmarks.tree_budgets import geometric_tree, plain_tree
 from hush.core.arrays import Floats, Integers
-from hush.histograms.bucket_trees import BucketTree, geometric_tree, greedy_tree, plain_tree
+from hush.histograms.bucket_trees import BucketTree, greedy_tree
 from hush.histograms.bucket_workloads import LinearQueries, carried_over
 from hush.histograms.interval_costs import IntervalDeviations, NodeScores, deviations, powers_of_two
-from hush.histograms.yardsticks import COARSE_TO_FINE
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Gate

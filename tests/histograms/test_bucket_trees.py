@@ -5,19 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.tree_budgets import geometric_tree, least_error_tree, level_tree, plain_tree
 
 from hush.core.domain import Domain
 from hush.core.errors import WorkloadError
-from hush.histograms.bucket_trees import (
-    BucketTree,
-    BucketTreeQuery,
-    geometric_tree,
-    greedy_tree,
-    least_error_tree,
-    level_tree,
-    nodes_by_height,
-    plain_tree,
-)
+from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery, greedy_tree, nodes_by_height
 from hush.histograms.bucket_workloads import AllRanges, PrefixSums, SingleCells, carried_over, expanded
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget

@@ -1,28 +1,30 @@
 """The posterior of counts on a tree of blocks, compiled; tests hold the plain twin.
 
-The model. Node v of a binary tree holds c_v rows; its halves are the nodes 2 v and 2 v + 1. Given c_v, a block is one of
+The model. Node v of a binary tree holds c_v rows; its halves are the nodes 2 v and 2 v + 1. Given c_v, a block is one
+of
 
     flat     with probability `flat`: every node below holds rows in proportion to its cells;
     half     with probability `empty`: one half, either with equal chance, holds all rows, and the other none;
     split    else: the first half holds a share of c_v with the density that `split` tabulates, times its probability.
 
-Halves of split and half-empty blocks are blocks again. Noisy counts y_v = c_v + N(0, variance_v) are known of some nodes.
+Halves of split and half-empty blocks are blocks again. Noisy counts y_v = c_v + N(0, variance_v) are known of some
+nodes.
 
-Upwards. Let L_v(c) be the likelihood of all noisy counts at v and below it, given c_v = c, and B_v(c) that of the noisy
-counts strictly below. With N_v the likelihood if v has no rows, F_v(c) that of the noisy counts below a flat block, and
-l, r the halves of v,
+Upwards. Let L_v(c) be the likelihood of all noisy counts at v and below it, given c_v = c, and B_v(c) that of the
+noisy counts strictly below. With N_v the likelihood if v has no rows, F_v(c) that of the noisy counts below a flat
+block, and l, r the halves of v,
 
     L_v(c) = exp(-(y_v - c)^2 / 2 variance_v) B_v(c),                   leaves have B_v = 1;
     B_v(c) = flat F_v(c) + empty/2 (L_l(c) N_r + N_l L_r(c)) + integral over a of split(a/c) / c  L_l(a) L_r(c - a).
 
 L_v is kept as masses on `points` counts around the least squares count of v. Every pair of masses of the halves, at a
-and b, puts the product of masses times split(a/c) / c at c = a + b. A mass between two points goes to both, so that none
-is lost and means stay. F_v is a normal density in c, tried at a few counts around its mean.
+and b, puts the product of masses times split(a/c) / c at c = a + b. A mass between two points goes to both, so that
+none is lost and means stay. F_v is a normal density in c, tried at a few counts around its mean.
 
-Downwards. Let A_v(c) be the posterior mass of c_v = c together with "no block above v is flat"; at the root A = L / sum L.
-Every case that put mass into B_v(c) gets the part A_v(c) / B_v(c) of its mass: for pairs of the halves' counts it goes to
-A_l and A_r, for flat blocks to the first two moments that the nodes below inherit in proportion to their cells. The
-posterior moments of c_v are those of A_v plus those inherited.
+Downwards. Let A_v(c) be the posterior mass of c_v = c together with "no block above v is flat"; at the root A = L /
+sum L. Every case that put mass into B_v(c) gets the part A_v(c) / B_v(c) of its mass: for pairs of the halves' counts
+it goes to A_l and A_r, for flat blocks to the first two moments that the nodes below inherit in proportion to their
+cells. The posterior moments of c_v are those of A_v plus those inherited.
 
 All likelihoods are relative to exp(log_scale[v]), which keeps exp from overflowing.
 """
@@ -173,7 +175,7 @@ def pair_weight(split: Any, first: float, count: float, step: float) -> float:
 
 @njit(cache=True, nogil=True)
 def flat_mass(flat: float, log_ratio: float, k: int, mean: float, error: float) -> float:
-    """The mass of a flat block whose count is k / 2 standard errors from its mean; the ratio is that at max(mean, 0)."""
+    """The mass of a flat block whose count is k / 2 standard errors from its mean; `log_ratio` is at max(mean, 0)."""
     below_zero = min(mean, 0.0) / error
     log_mass = min(log_ratio, LARGEST_LOG_RATIO) - 0.125 * k * k + 0.5 * below_zero * below_zero
     return 0.5 * error * flat * math.exp(log_mass)

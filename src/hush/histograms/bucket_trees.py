@@ -6,7 +6,6 @@ number, so that one row moves the measured integers by exactly that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,7 +19,7 @@ from hush.histograms.interval_costs import Curve, cells_in_line
 from hush.privacy.gate import Counts
 from hush.privacy.sensitivity import RowNorms
 
-UNITS = 1 << 16  # shares of the budget that every path is given
+PATH_UNITS = 1 << 16  # shares of the budget that every path is given
 _GRID = 64  # trial shares of a node
 _GOLDEN = (5**0.5 - 1) / 2
 _ROUNDS = 24  # of the search between them: to 1e-5 of their distance, where the error is flat
@@ -139,49 +138,8 @@ def nodes_by_height(buckets: int, branching: int) -> list[int]:
     return nodes
 
 
-def plain_tree(cuts: Integers, units: int = 1) -> BucketTree:
-    """Buckets alone: plain Laplace noise."""
-    nodes = nodes_by_height(len(cuts) - 1, 2)
-    levels = [np.full(nodes[0], units, dtype=np.int64), *(np.zeros(count, dtype=np.int64) for count in nodes[1:])]
-    return BucketTree(np.asarray(cuts), tuple(levels))
-
-
-def geometric_tree(cuts: Integers, branching: int = 2, ratio: float | None = None, units: int = UNITS) -> BucketTree:
-    """Shares that grow by `ratio` per depth, from the root to the leaves; 1 makes a uniform tree.
-
-    The default is branching^(1/3), the best for ranges of a complete tree.
-
-    Reference: [Cormode et al. 2012, Sec. 4.2].
-    """
-    nodes = nodes_by_height(len(cuts) - 1, branching)
-    ratio = branching ** (1 / 3) if ratio is None else ratio
-    if not 0 < ratio < 1e3:
-        raise WorkloadError(f"ratio={ratio!r}: expected a number from 0 to 1000")
-    shares = ratio ** -np.arange(len(nodes), dtype=np.float64)
-    shares /= shares.sum()
-    return _from_shares(np.asarray(cuts), branching, [np.full(n, s) for n, s in zip(nodes, shares, strict=True)], units)
-
-
-def level_tree(cuts: Integers, branching: int) -> BucketTree:
-    """A tree whose depths share the budget alike, without a root."""
-    nodes = nodes_by_height(len(cuts) - 1, branching)
-    levels = [np.ones(count, dtype=np.int64) for count in nodes]
-    if len(levels) > 1:
-        levels[-1] = np.zeros(1, dtype=np.int64)
-    return BucketTree(cuts, tuple(levels), branching)
-
-
-def least_error_tree(cuts: Integers, workload: CellWorkload, branchings: Sequence[int] = (2, 4, 8, 16)) -> BucketTree:
-    """The tree of least predicted error among all kinds here: plain, greedy, geometric, and of equal depths."""
-    cuts = np.asarray(cuts)
-    trees = [plain_tree(cuts)]
-    for branching in branchings:
-        trees += [greedy_tree(cuts, workload, branching), geometric_tree(cuts, branching), level_tree(cuts, branching)]
-    return min(trees, key=lambda tree: tree.error(workload) * tree.units**2)
-
-
 def greedy_tree(
-    cuts: Integers, workload: CellWorkload, branching: int = 2, decay: float = 0.5, units: int = UNITS
+    cuts: Integers, workload: CellWorkload, branching: int = 2, decay: float = 0.5, units: int = PATH_UNITS
 ) -> BucketTree:
     """The shares that a greedy search from the leaves up finds good for a workload.
 
@@ -210,7 +168,7 @@ def greedy_tree(
         trace = (e - share**2 / rest * together) / (1 - share) ** 2
         v, d, energy = v / _spread(rest, starts, nodes[0]), d / rest, together / rest**2
         shares.append(share)
-    return _from_fractions(cuts, branching, shares, units)
+    return tree_from_fractions(cuts, branching, shares, units)
 
 
 def _best_share(e: Floats, a: Floats, d: Floats) -> Floats:
@@ -232,16 +190,7 @@ def _best_share(e: Floats, a: Floats, d: Floats) -> Floats:
     return np.where(error(share) < error(np.zeros_like(e)), share, 0.0)
 
 
-def _from_shares(cuts: Integers, branching: int, levels: list[Floats], units: int) -> BucketTree:
-    """A tree whose nodes have these parts of the whole budget, the same within a height."""
-    left, fractions = 1.0, []
-    for level in reversed(levels[1:]):
-        fractions.append(np.minimum(level / left, 1.0))
-        left -= float(level[0])
-    return _from_fractions(cuts, branching, [levels[0], *reversed(fractions)], units)
-
-
-def _from_fractions(cuts: Integers, branching: int, shares: list[Floats], units: int) -> BucketTree:
+def tree_from_fractions(cuts: Integers, branching: int, shares: list[Floats], units: int) -> BucketTree:
     """A tree from the share that each node takes of what its ancestors leave, in whole units; leaves take the rest."""
     left = np.array([units], dtype=np.int64)
     weights: list[Integers] = []

@@ -1,4 +1,4 @@
-"""Yardsticks: each spends exactly its budget through the gate, and errs as much as published."""
+"""Published methods for one column: each spends exactly its budget through the gate, and errs as much as published."""
 
 import math
 from fractions import Fraction
@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.column_methods import ONE_DIMENSION, GroupCounts, HaarQuery, Method, hierarchy, wavelet
+from benchmarks.tree_budgets import level_tree
 
 from hush.core.domain import Domain
 from hush.core.errors import WorkloadError
-from hush.histograms.bucket_trees import level_tree
 from hush.histograms.bucket_workloads import PrefixSums
-from hush.histograms.yardsticks import ONE_DIMENSION, GroupCounts, HaarQuery, Yardstick, hierarchy, wavelet
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import NotPrivateEntropy
@@ -24,44 +24,44 @@ EPSILON = Fraction(1, 10)
 BUDGET = Budget(epsilon=0.1)
 
 
-def prefix_error(yardstick: Yardstick, cells: np.ndarray, runs: int, epsilon: Fraction = EPSILON) -> float:
+def prefix_error(method: Method, cells: np.ndarray, runs: int, epsilon: Fraction = EPSILON) -> float:
     """The root of the mean square of |prefix sums' errors| / their number, over runs."""
     squares = []
     for seed in range(runs):
         gate = Gate(HeldCounts(cells), Allowance(Budget(epsilon=float(epsilon))), entropy=NotPrivateEntropy(seed))
-        released = yardstick(gate, ("a",), cells.shape, epsilon)
+        released = method(gate, ("a",), cells.shape, epsilon)
         squares.append((np.cumsum(released - cells) ** 2).sum() / cells.size**2)
     return math.sqrt(np.mean(squares))
 
 
-@pytest.mark.parametrize("yardstick", ONE_DIMENSION.values(), ids=ONE_DIMENSION.keys())
+@pytest.mark.parametrize("method", ONE_DIMENSION.values(), ids=ONE_DIMENSION.keys())
 @pytest.mark.parametrize("cells", [1, 2, 7, 64])
-def test_every_yardstick_spends_its_budget_and_returns_all_cells(yardstick: Yardstick, cells: int) -> None:
+def test_every_method_spends_its_budget_and_returns_all_cells(method: Method, cells: int) -> None:
     account = Allowance(BUDGET)
     counts = np.random.default_rng(cells).integers(0, 50, cells)
-    released = yardstick(Gate(HeldCounts(counts), account), ("a",), (cells,), EPSILON)
+    released = method(Gate(HeldCounts(counts), account), ("a",), (cells,), EPSILON)
     assert released.shape == (cells,)
     assert np.isfinite(released).all()
     assert sum(event.cost.epsilon for event in account.events) == EPSILON
 
 
-@pytest.mark.parametrize("yardstick", ONE_DIMENSION.values(), ids=ONE_DIMENSION.keys())
+@pytest.mark.parametrize("method", ONE_DIMENSION.values(), ids=ONE_DIMENSION.keys())
 @pytest.mark.parametrize("relation", Neighbours)
-def test_every_yardstick_replays_on_every_neighbour(yardstick: Yardstick, relation: Neighbours) -> None:
+def test_every_method_replays_on_every_neighbour(method: Method, relation: Neighbours) -> None:
     table = TinyTable(Domain({"x": 4}), [(0,), (0,), (3,)])
 
     def run(one: TinyTable) -> list[float]:
         gate = Gate(one, Allowance(BUDGET), neighbours=relation)
-        return [float(cell) for cell in yardstick(gate, ("x",), (4,), EPSILON)]
+        return [float(cell) for cell in method(gate, ("x",), (4,), EPSILON)]
 
     assert check_replay(run, table, neighbours_of(table, relation)) in (7, 12)
 
 
-@pytest.mark.parametrize("yardstick", [ONE_DIMENSION[name] for name in ("identity", "wavelet", "hierarchy")])
-def test_much_budget_gives_the_counts_back(yardstick: Yardstick) -> None:
+@pytest.mark.parametrize("method", [ONE_DIMENSION[name] for name in ("identity", "wavelet", "hierarchy")])
+def test_much_budget_gives_the_counts_back(method: Method) -> None:
     counts = np.random.default_rng(2).integers(0, 50, 37)
     gate = Gate(HeldCounts(counts), Allowance(Budget(epsilon=40.0)), entropy=NotPrivateEntropy(1))
-    assert yardstick(gate, ("a",), (37,), Fraction(40)) == pytest.approx(counts, abs=0.5)
+    assert method(gate, ("a",), (37,), Fraction(40)) == pytest.approx(counts, abs=0.5)
 
 
 def test_the_hierarchy_errs_as_published() -> None:

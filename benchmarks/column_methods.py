@@ -1,6 +1,6 @@
 """Published ways to answer questions about one ordered column, to compare with: each through the gate.
 
-A yardstick takes a gate, the clique of the column, the shape of its table and epsilon, spends exactly that, and returns
+A method takes a gate, the clique of the column, the shape of its table and epsilon, spends exactly that, and returns
 a number for every cell. The neighbours and the unit are those of the gate.
 """
 
@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from benchmarks.tree_budgets import level_tree
 from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique
 from hush.core.errors import WorkloadError
-from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery, greedy_tree, level_tree, nodes_by_height
+from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery, greedy_tree, nodes_by_height
 from hush.histograms.bucket_workloads import PrefixSums, expanded
 from hush.histograms.interval_costs import Curve, IntervalDeviations, NodeScores
 from hush.privacy.events import LaplaceEvent
@@ -28,7 +29,7 @@ from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
 
 Shape = tuple[int, ...]
-Yardstick = Callable[[Gate, Clique, Shape, Fraction], Floats]
+Method = Callable[[Gate, Clique, Shape, Fraction], Floats]
 
 ROUNDS, SWEEPS = 10, 20  # of multiplied weights
 COARSE_TO_FINE = tuple((Fraction(1), Fraction(rate)) for rate in (0, 1, 2, 4))  # parts of a prior
@@ -291,7 +292,7 @@ def _cells(shape: Shape) -> int:
     return shape[0]
 
 
-ONE_DIMENSION: dict[str, Yardstick] = {
+ONE_DIMENSION: dict[str, Method] = {
     "identity": identity,
     "uniform": uniform,
     "wavelet": wavelet,

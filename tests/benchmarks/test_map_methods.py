@@ -1,15 +1,15 @@
-"""Yardsticks for maps: each spends exactly its budget through the gate, and errs as published ones do."""
+"""Published methods for maps: each spends exactly its budget through the gate, and errs as published ones do."""
 
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from benchmarks.column_methods import Method
+from benchmarks.map_methods import TWO_DIMENSIONS
 
 from hush.core.domain import Domain
 from hush.core.errors import WorkloadError
-from hush.histograms.map_yardsticks import TWO_DIMENSIONS
-from hush.histograms.yardsticks import Yardstick
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import NotPrivateEntropy
@@ -38,23 +38,23 @@ def rectangle_error(name: str, cells: np.ndarray, runs: int) -> float:
     return math.sqrt(np.mean(squares))
 
 
-@pytest.mark.parametrize("yardstick", TWO_DIMENSIONS.values(), ids=TWO_DIMENSIONS.keys())
+@pytest.mark.parametrize("method", TWO_DIMENSIONS.values(), ids=TWO_DIMENSIONS.keys())
 @pytest.mark.parametrize("shape", [(1, 1), (16, 16), (5, 12), (40, 33)])
-def test_every_yardstick_spends_its_budget_and_returns_all_cells(yardstick: Yardstick, shape: tuple[int, int]) -> None:
+def test_every_method_spends_its_budget_and_returns_all_cells(method: Method, shape: tuple[int, int]) -> None:
     account = Allowance(BUDGET)
     counts = np.random.default_rng(1).integers(0, 400, shape)
-    released = yardstick(Gate(HeldCounts(counts), account), ("a", "b"), shape, EPSILON)
+    released = method(Gate(HeldCounts(counts), account), ("a", "b"), shape, EPSILON)
     assert released.shape == shape
     assert np.isfinite(released).all()
     assert sum(event.cost.epsilon for event in account.events) == EPSILON
 
 
-@pytest.mark.parametrize("yardstick", TWO_DIMENSIONS.values(), ids=TWO_DIMENSIONS.keys())
-def test_every_yardstick_replays_on_every_neighbour(yardstick: Yardstick) -> None:
+@pytest.mark.parametrize("method", TWO_DIMENSIONS.values(), ids=TWO_DIMENSIONS.keys())
+def test_every_method_replays_on_every_neighbour(method: Method) -> None:
     table = TinyTable(Domain({"x": 3, "y": 2}), [(0, 0), (2, 1), (2, 1)])
 
     def run(one: TinyTable) -> list[float]:
-        cells = yardstick(Gate(one, Allowance(BUDGET)), ("x", "y"), (3, 2), EPSILON)
+        cells = method(Gate(one, Allowance(BUDGET)), ("x", "y"), (3, 2), EPSILON)
         return [float(cell) for cell in cells.ravel()]
 
     assert check_replay(run, table, neighbours_of(table)) == 9

@@ -7,14 +7,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from benchmarks.column_methods import GroupCounts, Method, Shape, identity, noisy, tree_estimates, uniform
+from benchmarks.tree_budgets import geometric_tree
 from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique
 from hush.core.errors import WorkloadError
-from hush.histograms.bucket_trees import geometric_tree, greedy_tree
+from hush.histograms.bucket_trees import greedy_tree
 from hush.histograms.bucket_workloads import AllRanges
 from hush.histograms.interval_costs import NodeScores
 from hush.histograms.space_filling import hilbert_order
-from hush.histograms.yardsticks import GroupCounts, Shape, Yardstick, identity, noisy, tree_estimates, uniform
 from hush.privacy.gate import Gate
 from hush.privacy.partition_laws import SplittingTree
 
@@ -135,7 +136,7 @@ def _sides(shape: Shape) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-TWO_DIMENSIONS: dict[str, Yardstick] = {
+TWO_DIMENSIONS: dict[str, Method] = {
     "identity": identity,
     "uniform": uniform,
     "uniform grid": uniform_grid,
