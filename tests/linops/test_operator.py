@@ -45,7 +45,7 @@ def test_a_gram_matrix_that_does_not_fit_is_refused_before_it_is_made(operator: 
 
 
 def test_large_inverses_without_structure_are_refused() -> None:
-    with pytest.raises(SizeError, match="pseudo-inverse of Sum with 5000 x 5000.*Kronecker"):
+    with pytest.raises(SizeError, match="pseudo-inverse of Sum with 5,000 x 5,000.*Kronecker"):
         (Prefix(5000) + Identity(5000)).pinv()
 
 

@@ -34,7 +34,7 @@ from hush.linops import (
     Tree,
     WidthRange,
 )
-from hush.linops.tree import TreeGramInverse
+from hush.linops.hierarchies import TreeGramInverse
 from hush.testing import check_operator
 
 WIDE = np.array([[1.0, 2, 0, -1], [0.5, 0, 3, 1]])

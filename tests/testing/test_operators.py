@@ -120,7 +120,7 @@ def test_three_members_are_enough() -> None:
         (LowSensitivity, r"sensitivity\(1\)"),
         (AnyNorm, "p = 3"),
         (WrongGram, "gram_dense"),
-        (WrongImplicitGram, "gram: dense"),
+        (WrongImplicitGram, "gram"),
         (WrongInverse, "pinv: A X A = A"),
         (WrongTrace, "trace"),
         (WrongDense, "dense"),

@@ -17,7 +17,7 @@ import hush
 from hush import Workload, queries
 from hush.core.domain import Clique, Domain
 from hush.core.errors import ReplayError
-from hush.linops.equivalent import Equivalent
+from hush.linops.explicit import Equivalent
 from hush.mechanisms import HDMM
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget

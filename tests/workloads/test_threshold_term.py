@@ -10,7 +10,7 @@ import pytest
 
 from hush import Domain, Workload
 from hush.core.errors import DomainError, SizeError, WorkloadError
-from hush.linops.marginal_gram import MarginalGram
+from hush.linops import MarginalGram
 from hush.workloads import ThresholdTerm
 from hush.workloads.threshold_term import threshold_term
 

@@ -23,7 +23,7 @@ from hush.inference.error_margins import MOST_WORK, ErrorMargins
 from hush.inference.estimates import Estimates, without_constant_columns
 from hush.inference.linear_estimates import LocalEstimates
 from hush.inference.residual_estimates import ResidualEstimates
-from hush.linops.marginal_gram import subset_differences
+from hush.linops.marginal_operators import subset_differences
 from hush.strategies.threshold_variances import signed_counts
 from hush.workloads import ThresholdTerm
 

@@ -1,17 +1,22 @@
-"""Implicit matrices: what a workload asks and what a strategy measures, never built out unless asked."""
+"""Implicit matrices: the queries of a workload or a strategy, written out only on request."""
 
-from hush.linops.blocks import AllRange, Diagonal, Differences, Identity, Prefix, SecondDifferences, Total, WidthRange
-from hush.linops.combination import Product, Scaled, Stack, Sum
-from hush.linops.equivalent import Equivalent
-from hush.linops.haar import Haar
-from hush.linops.kronecker import Kronecker
-from hush.linops.level_sums import LevelSums
-from hush.linops.levels_and_total import CompoundSymmetric, LevelsAndTotal
-from hush.linops.marginal_gram import MarginalGram
-from hush.linops.marginal_set import MarginalSet
-from hush.linops.operator import Dense, Gram, LinearOperator, Transposed
-from hush.linops.permuted import Permuted
-from hush.linops.tree import Tree
+from hush.linops.blocks import (
+    AllRange,
+    CompoundSymmetric,
+    Differences,
+    Identity,
+    LevelsAndTotal,
+    LevelSums,
+    Prefix,
+    SecondDifferences,
+    Total,
+    WidthRange,
+)
+from hush.linops.combination import Kronecker, Permuted, Product, Scaled, Stack, Sum
+from hush.linops.explicit import Dense, Diagonal, Equivalent
+from hush.linops.hierarchies import Haar, Tree
+from hush.linops.marginal_operators import MarginalGram, MarginalSet
+from hush.linops.operator import Gram, LinearOperator, Transposed
 
 __all__ = [
     "AllRange",

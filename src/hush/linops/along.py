@@ -1,4 +1,4 @@
-"""Apply an integer matrix exactly along one axis of a tensor, or one step along every axis, slab by slab."""
+"""Apply an integer matrix exactly along one axis of a tensor, or a function along every axis, slab by slab."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Step = Callable[[Numbers, int], Numbers]
 def along(matrix: Numbers, values: Numbers, axis: int) -> Numbers:
     """The tensor with `matrix @` applied along one axis; integers give integers, exact modulo 2^64.
 
-    Integers go through floating-point products in limbs so short that every sum is exact: with |M| < 2^m and n columns,
+    Integers are cut into limbs so short that floating-point products of them are exact: with |M| < 2^m and n columns,
     limbs have 53 - m - log2(n) bits.
 
     >>> along(np.array([[1, 1], [1, -1]]), np.array([[2**62, 1], [5, 7]]), 0).tolist()
@@ -31,8 +31,8 @@ def along(matrix: Numbers, values: Numbers, axis: int) -> Numbers:
 def along_all(steps: Sequence[Step], values: Numbers, rows: Sequence[int], dtype: Any) -> Numbers:
     """The tensor with `steps[axis](tensor, axis)` applied along every axis, whose size becomes `rows[axis]`.
 
-    A large tensor goes through all other axes in slabs of its first axis; the step along the first axis then works in
-    place on the result, a few columns at a time. Memory: the result and a few slabs beside the argument.
+    A large tensor is cut into slabs along its first axis. Each slab goes through the steps of all other axes; then the
+    step along the first axis works in place, a few columns at a time. Memory: the result and a few slabs.
 
     >>> along_all([lambda t, axis: t.cumsum(axis=axis)] * 2, np.ones((2, 3)), (2, 3), np.float64).tolist()
     [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]

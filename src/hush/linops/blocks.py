@@ -1,34 +1,50 @@
-"""Query blocks on one attribute: identity, total, prefix sums, ranges, their inverses, and weighted levels."""
+"""Query blocks on one attribute: identity, total, prefix sums, ranges, sums of merged levels, and their inverses.
+
+`LevelsAndTotal`, [a I; b 1^T], and `CompoundSymmetric`, alpha I + beta 1 1^T, treat all levels alike. They take arrays
+with any number of axes after the first; whole numbers stay whole if the weights are.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from hush.core.arrays import Floats, Numbers
+from hush.core.arrays import Floats, Integers, Numbers, merged_along
 from hush.core.errors import WorkloadError
+from hush.core.validation import check_whole
 from hush.linops.combination import Scaled
-from hush.linops.operator import LinearOperator, Transposed, check_fits, check_norm
+from hush.linops.explicit import Diagonal
+from hush.linops.operator import (
+    ComparedByValue,
+    EqualColumns,
+    LinearOperator,
+    Symmetric,
+    Transposed,
+    check_fits,
+    check_norm,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sized(LinearOperator):
+    """Queries on an attribute of `size` levels."""
+
     size: int
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise WorkloadError(f"{type(self).__name__}({self.size}): expected at least one level")
+        check_whole(WorkloadError, f"{type(self).__name__}: size", self.size, least=1)
 
-    def _counts(self) -> Floats | None:
-        """How many queries hold each level, where every entry is 0 or 1."""
+    def queries_per_level(self) -> Floats | None:
+        """How many queries count each level, where every entry is 0 or 1; None for other entries."""
         return None
 
     def column_norms(self, p: int) -> Floats:
         check_norm(p)
-        counts = self._counts()
+        counts = self.queries_per_level()
         if counts is None:
             return LinearOperator.column_norms(self, p)
         return counts if p == 1 else np.sqrt(counts)
@@ -42,7 +58,7 @@ class _Square(_Sized):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity(_Square):
+class Identity(_Square, Symmetric):
     """Every level by itself: I."""
 
     def matmat(self, x: Floats) -> Floats:
@@ -50,9 +66,6 @@ class Identity(_Square):
 
     def along(self, values: Numbers, axis: int) -> Numbers:
         return values
-
-    def transpose(self) -> LinearOperator:
-        return self
 
     def times(self, other: LinearOperator) -> LinearOperator:
         if self.size != other.shape[0]:
@@ -62,23 +75,19 @@ class Identity(_Square):
     def gram(self) -> LinearOperator:
         return self
 
-    def gram_dense(self) -> Floats:
-        check_fits(self.shape, "use gram(), which stays implicit")
-        return np.eye(self.size)
-
     def pinv(self) -> LinearOperator:
         return self
 
     def trace(self) -> float:
         return float(self.size)
 
-    def _counts(self) -> Floats:
+    def queries_per_level(self) -> Floats:
         return np.ones(self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class Total(_Sized):
-    """All levels together: 1^T."""
+    """The sum of all levels: 1^T."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -97,13 +106,13 @@ class Total(_Sized):
     def pinv(self) -> LinearOperator:
         return Scaled(Transposed(self), 1 / self.size)
 
-    def _counts(self) -> Floats:
+    def queries_per_level(self) -> Floats:
         return np.ones(self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix(_Square):
-    """Levels 0 .. i together, for every i: the lower triangle of ones."""
+    """The sum of levels 0 .. i, for every i: the lower triangle of ones."""
 
     def matmat(self, x: Floats) -> Floats:
         return np.asarray(np.cumsum(x, axis=0))
@@ -122,13 +131,13 @@ class Prefix(_Square):
     def trace(self) -> float:
         return float(self.size)
 
-    def _counts(self) -> Floats:
+    def queries_per_level(self) -> Floats:
         return np.arange(self.size, 0, -1, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class AllRange(_Sized):
-    """Levels i .. j together, for every i <= j: n(n+1)/2 rows, ordered by i, then j."""
+    """The sum of levels i .. j, for every i <= j: n(n+1)/2 rows, ordered by i, then j."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -154,10 +163,10 @@ class AllRange(_Sized):
         return np.asarray((np.minimum.outer(i, i) + 1) * (self.size - np.maximum.outer(i, i)))
 
     def pinv(self) -> LinearOperator:
-        """(A^T A)^-1 A^T, with the Gram matrix the inverse of second differences, times n + 1."""
+        """(A^T A)^-1 A^T; the Gram matrix is n + 1 times the inverse of second differences."""
         return Scaled(SecondDifferences(self.size), 1 / (self.size + 1)) @ Transposed(self)
 
-    def _counts(self) -> Floats:
+    def queries_per_level(self) -> Floats:
         i = np.arange(self.size, dtype=np.float64)
         return (i + 1) * (self.size - i)
 
@@ -170,13 +179,12 @@ class AllRange(_Sized):
 
 @dataclass(frozen=True, slots=True)
 class WidthRange(_Sized):
-    """Every run of `width` neighbouring levels: n - width + 1 rows."""
+    """The sum of every run of `width` adjacent levels: n - width + 1 rows."""
 
     width: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.width <= self.size:
-            raise WorkloadError(f"width={self.width}: expected 1 .. {self.size}, the levels of the attribute")
+        check_whole(WorkloadError, "width", self.width, least=1, most=self.size, hint=", the levels of the attribute")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -200,7 +208,7 @@ class WidthRange(_Sized):
         last = np.minimum(np.minimum.outer(i, i), self.size - self.width)
         return np.asarray(np.maximum(last - first + 1, 0))
 
-    def _counts(self) -> Floats:
+    def queries_per_level(self) -> Floats:
         i = np.arange(self.size, dtype=np.float64)
         return np.minimum(i, self.size - self.width) - np.maximum(i - self.width + 1, 0) + 1
 
@@ -232,7 +240,7 @@ class Differences(_Square):
 
 
 @dataclass(frozen=True, slots=True)
-class SecondDifferences(_Square):
+class SecondDifferences(_Square, Symmetric):
     """2 x_i - x_{i-1} - x_{i+1} with zeros beyond the ends.
 
     Symmetric; with levels counted from 1, its inverse is min(i, j) (n + 1 - max(i, j)) / (n + 1).
@@ -241,57 +249,150 @@ class SecondDifferences(_Square):
     def matmat(self, x: Floats) -> Floats:
         return -np.diff(x, n=2, axis=0, prepend=0.0, append=0.0)
 
-    def transpose(self) -> LinearOperator:
-        return self
-
     def trace(self) -> float:
         return 2.0 * self.size
 
 
-class Diagonal(LinearOperator):
-    """diag(values); compares by its values.
+class LevelSums(ComparedByValue, EqualColumns):
+    """The sums of x over the codes of each merged level: code c counts towards level `codes[c]`.
 
-    >>> Diagonal([2.0, 0.0]).pinv().dense().tolist()
-    [[0.5, 0.0], [0.0, 0.0]]
+    >>> LevelSums([0, 1, 1]).dense().tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]
     """
 
-    __slots__ = ("values",)
+    __slots__ = ("codes", "levels")
+    compared = ("codes",)
 
-    def __init__(self, values: Any) -> None:
-        entries = np.array(values, dtype=np.float64)
-        if entries.ndim != 1 or not entries.size or not np.isfinite(entries).all():
-            raise WorkloadError("a diagonal must be a non-empty list of finite numbers")
-        entries.setflags(write=False)
-        self.values = entries
+    def __init__(self, codes: Any) -> None:
+        level: Integers = np.array(codes, dtype=np.int64)
+        if level.ndim != 1 or not level.size or not np.array_equal(np.unique(level), np.arange(level.max() + 1)):
+            raise WorkloadError("merged levels: expected the level of each code, 0 .. k-1, all of them in use")
+        level.setflags(write=False)
+        self.codes, self.levels = level, int(level.max()) + 1
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.values), len(self.values)
+        return self.levels, len(self.codes)
 
     def matmat(self, x: Floats) -> Floats:
-        return np.asarray(self.values[:, None] * x)
+        if x.shape[1] == 1:
+            return np.bincount(self.codes, weights=x[:, 0], minlength=self.levels).astype(np.float64)[:, None]
+        return merged_along(x, self.codes, 0)
 
-    def transpose(self) -> LinearOperator:
-        return self
+    def along(self, values: Numbers, axis: int) -> Numbers:
+        return merged_along(values, self.codes, axis)
 
-    def gram(self) -> LinearOperator:
-        return Diagonal(self.values**2)
+    def adjoint(self, y: Floats) -> Floats:
+        return np.asarray(y[self.codes], dtype=np.float64)
+
+    def gram_dense(self) -> Floats:
+        return np.equal.outer(self.codes, self.codes).astype(np.float64)
 
     def pinv(self) -> LinearOperator:
-        return Diagonal(np.divide(1.0, self.values, out=np.zeros_like(self.values), where=self.values != 0))
+        """A^T (A A^T)^-1: a level's number spread evenly over its codes."""
+        return self.transpose() @ Diagonal(1.0 / np.bincount(self.codes))
 
-    def column_norms(self, p: int) -> Floats:
+    def sensitivity(self, p: int) -> float:
         check_norm(p)
-        return np.abs(self.values)
+        return 1.0
+
+
+class _ExchangeableLevels(EqualColumns):
+    """An operator whose columns are all permutations of one column."""
+
+    __slots__ = ()
+
+    def along(self, values: Numbers, axis: int) -> Numbers:
+        return self.matmat(values.swapaxes(0, axis)).swapaxes(0, axis)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelsAndTotal(_ExchangeableLevels):
+    """Each level times a and the total times b: [a I; b 1^T], with Gram matrix a^2 I + b^2 1 1^T.
+
+    >>> LevelsAndTotal(2, levels=1.0, total=-3.0).dense().tolist()
+    [[1.0, 0.0], [0.0, 1.0], [-3.0, -3.0]]
+    """
+
+    size: int
+    levels: float = 1.0
+    total: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or not math.isfinite(self.levels) or not math.isfinite(self.total):
+            raise WorkloadError(
+                f"LevelsAndTotal({self.size}, {self.levels}, {self.total}): "
+                "expected at least one level and finite weights"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size + 1, self.size
+
+    def matmat(self, x: Numbers) -> Numbers:
+        return np.concatenate([self.levels * x, self.total * x.sum(axis=0, keepdims=True)])
+
+    def adjoint(self, y: Floats) -> Floats:
+        return np.asarray(self.levels * y[:-1] + self.total * y[-1])
+
+    def gram(self) -> CompoundSymmetric:
+        return CompoundSymmetric(self.size, self.levels**2, self.total**2)
+
+    def pinv(self) -> LinearOperator:
+        return self.gram().pinv() @ Transposed(self)
+
+    def sensitivity(self, p: int) -> float:
+        check_norm(p)
+        return abs(self.levels) + abs(self.total) if p == 1 else math.hypot(self.levels, self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class CompoundSymmetric(_ExchangeableLevels, Symmetric):
+    """alpha I + beta 1 1^T, with eigenvalue alpha + n beta on 1 and alpha on vectors that sum to zero.
+
+    >>> CompoundSymmetric(2, 2, -1).dense().tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+
+    size: int
+    alpha: float
+    beta: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size, self.size
+
+    @property
+    def eigenvalue_of_ones(self) -> float:
+        """alpha + n beta; exactly zero if it is zero up to rounding."""
+        value = self.alpha + self.size * self.beta
+        limit = 4 * np.finfo(np.float64).eps * (abs(self.alpha) + self.size * abs(self.beta))
+        return value if abs(value) > limit else 0
+
+    def matmat(self, x: Numbers) -> Numbers:
+        sums = x.sum(axis=0, keepdims=True)
+        return np.asarray(self.alpha * x - sums if self.beta == -1 else self.alpha * x + self.beta * sums)
+
+    def dense(self) -> Floats:
+        check_fits(self.shape, "keep it implicit: its other members need only alpha and beta")
+        entries = np.full(self.shape, float(self.beta))
+        np.fill_diagonal(entries, self.alpha + self.beta)
+        return entries
+
+    def gram(self) -> CompoundSymmetric:
+        return CompoundSymmetric(self.size, self.alpha**2, 2 * self.alpha * self.beta + self.size * self.beta**2)
+
+    def pinv(self) -> CompoundSymmetric:
+        low, high = (1 / value if value else 0.0 for value in (self.alpha, self.eigenvalue_of_ones))
+        beta = -self.beta * low * high if low and high else (high - low) / self.size
+        return CompoundSymmetric(self.size, low, beta)
+
+    def sensitivity(self, p: int) -> float:
+        check_norm(p)
+        diagonal, others = abs(self.alpha + self.beta), abs(self.beta)
+        if p == 1:
+            return diagonal + (self.size - 1) * others
+        return math.hypot(diagonal, math.sqrt(self.size - 1) * others)
 
     def trace(self) -> float:
-        return float(self.values.sum())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Diagonal) and np.array_equal(self.values, other.values)
-
-    def __hash__(self) -> int:
-        return hash((Diagonal, self.values.tobytes()))
-
-    def __repr__(self) -> str:
-        return f"Diagonal({len(self.values)})"
+        return float(self.size * (self.alpha + self.beta))

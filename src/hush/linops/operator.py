@@ -1,6 +1,7 @@
-"""LinearOperator, the base of all implicit matrices, and what any of them can become: Dense, Gram, Transposed.
+"""LinearOperator, the base of all implicit matrices, with the Gram matrix and the transpose of any of them.
 
-An operator must define `shape` and `matmat`. It may override every other member where it knows a closed form.
+An operator must define `shape` and `matmat`. Every other member has a generic fallback, which an operator overrides
+where it knows a closed form. `Symmetric`, `EqualColumns` and `ComparedByValue` hold members that several share.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, overload
+from typing import ClassVar, overload
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from hush.core.arrays import Floats, Numbers, apply_along
 from hush.core.errors import SizeError, WorkloadError
 from hush.core.memory import require_memory
 
-LARGEST_DENSE_INVERSE = 1 << 24
-_CHUNK = 1 << 21
+LARGEST_DENSE_INVERSE = 1 << 24  # entries
+_BLOCK_ENTRIES = 1 << 21  # of the blocks of columns that generic members work on
 
 
 class LinearOperator(ABC):
@@ -38,11 +39,11 @@ class LinearOperator(ABC):
         """A X for X of shape (n, k)."""
 
     def transpose(self) -> LinearOperator:
-        """A^T; by default as fast as `adjoint`."""
+        """A^T; by default it applies `adjoint`."""
         return Transposed(self)
 
     def adjoint(self, y: Floats) -> Floats:
-        """A^T Y for Y of shape (m, k), which `Transposed` applies; by default one block of columns of A at a time."""
+        """A^T Y for Y of shape (m, k); by default one block of columns of A at a time."""
         answers = np.empty((self.shape[1], y.shape[1]))
         for start, columns in self._columns():
             answers[start : start + columns.shape[1]] = columns.T @ y
@@ -53,7 +54,7 @@ class LinearOperator(ABC):
         return apply_along(self, values, axis)
 
     def dense(self) -> Floats:
-        """The matrix itself, (m, n); for small ones and tests."""
+        """The matrix written out, (m, n); for small matrices and tests."""
         check_fits(self.shape, "keep it implicit: matmat, gram() and column_norms(p) do not need its entries")
         return self.matmat(np.eye(self.shape[1]))
 
@@ -70,6 +71,9 @@ class LinearOperator(ABC):
         """A^T A, (n, n)."""
         n = self.shape[1]
         check_fits((n, n), "use gram(), which stays implicit")
+        gram_operator = self.gram()
+        if not isinstance(gram_operator, Gram):
+            return gram_operator.dense()
         adjoint = self.transpose()
         gram = np.empty((n, n))
         for start, columns in self._columns():
@@ -77,13 +81,16 @@ class LinearOperator(ABC):
         return gram
 
     def pinv(self) -> LinearOperator:
-        """The Moore-Penrose inverse A^+, (n, m); explicit where not overridden, so for small matrices."""
+        """The Moore-Penrose inverse A^+, (n, m); the fallback writes out the matrix, so it takes small ones alone."""
+        from hush.linops.explicit import Dense
+
         m, n = self.shape
         if m * n > LARGEST_DENSE_INVERSE:
             raise SizeError(
-                f"the pseudo-inverse of {type(self).__name__} with {m} x {n} entries is larger than "
-                f"{LARGEST_DENSE_INVERSE}; build it from parts with known inverses (Kronecker, Haar, MarginalSet), "
-                "or solve least squares by iterations with matmat and transpose"
+                f"the pseudo-inverse of {type(self).__name__} with {m:,} x {n:,} entries is larger than "
+                f"{LARGEST_DENSE_INVERSE:,} entries; "
+                "build it from parts with known inverses (Kronecker, Haar, MarginalSet), "
+                "or solve least squares iteratively with matmat and transpose"
             )
         return Dense(np.linalg.pinv(self.dense(), rtol=max(m, n) * np.finfo(np.float64).eps))
 
@@ -107,7 +114,7 @@ class LinearOperator(ABC):
 
     def trace(self) -> float:
         """The sum of the diagonal of a square matrix."""
-        self._check_square()
+        self.check_square()
         return float(sum(np.trace(columns, offset=-start) for start, columns in self._columns()))
 
     def times(self, other: LinearOperator) -> LinearOperator:
@@ -146,17 +153,21 @@ class LinearOperator(ABC):
     def T(self) -> LinearOperator:
         return self.transpose()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.shape[0]} x {self.shape[1]})"
+
     def _columns(self) -> Iterator[tuple[int, Floats]]:
-        """Blocks of columns, each with the index of its first column; never all of a large matrix at once."""
+        """Blocks of columns of A, each with the index of its first column; a large A is never written out whole."""
         m, n = self.shape
-        step = max(1, _CHUNK // max(m, n))
+        step = max(1, _BLOCK_ENTRIES // max(m, n))
         for start in range(0, n, step):
             count = min(step, n - start)
             units = np.zeros((n, count))
             units[start + np.arange(count), np.arange(count)] = 1.0
             yield start, self.matmat(units)
 
-    def _check_square(self) -> None:
+    def check_square(self) -> None:
+        """Refuse a matrix that has no trace."""
         if self.shape[0] != self.shape[1]:
             raise WorkloadError(f"{self.shape[0]} x {self.shape[1]}: only a square matrix has a trace; use gram()")
 
@@ -172,8 +183,35 @@ def check_fits(shape: tuple[int, ...], remedy: str) -> None:
     require_memory(8 * math.prod(shape), f"an array of {' x '.join(map(str, shape))} numbers", remedy)
 
 
+class Symmetric(LinearOperator):
+    """An operator with A^T = A."""
+
+    __slots__ = ()
+
+    def transpose(self) -> LinearOperator:
+        return self
+
+
+class ComparedByValue(LinearOperator):
+    """An operator that equals another of its class if all attributes that `compared` names are equal."""
+
+    __slots__ = ()
+    compared: ClassVar[tuple[str, ...]]
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and all(
+            np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
+            for a, b in ((getattr(self, name), getattr(other, name)) for name in self.compared)
+        )
+
+    def __hash__(self) -> int:
+        # Adding 0 turns -0.0, which equals 0.0, into 0.0.
+        values = (getattr(self, name) for name in self.compared)
+        return hash(tuple((a + 0).tobytes() if isinstance(a, np.ndarray) else a for a in values))
+
+
 class EqualColumns(LinearOperator):
-    """An operator whose columns all have one norm, which `sensitivity` must give."""
+    """An operator whose columns all have the same norm, which `sensitivity` must give."""
 
     __slots__ = ()
 
@@ -182,65 +220,9 @@ class EqualColumns(LinearOperator):
         return np.full(self.shape[1], self.sensitivity(p))
 
 
-class Dense(LinearOperator):
-    """An explicit matrix; compares by its entries."""
-
-    __slots__ = ("_matrix",)
-
-    def __init__(self, matrix: Any) -> None:
-        try:
-            entries = np.array(matrix)
-            entries = entries.astype(np.float64) if entries.dtype.kind in "biuf" else np.zeros(0)
-        except (TypeError, ValueError):
-            entries = np.zeros(0)
-        if entries.ndim != 2 or not entries.size or not np.isfinite(entries).all():
-            raise WorkloadError("a query matrix must be a non-empty two-dimensional array of finite numbers")
-        entries.setflags(write=False)
-        self._matrix = entries
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        rows, columns = self._matrix.shape
-        return rows, columns
-
-    def matmat(self, x: Floats) -> Floats:
-        return np.asarray(self._matrix @ x)
-
-    def transpose(self) -> LinearOperator:
-        transposed = object.__new__(Dense)
-        transposed._matrix = self._matrix.T
-        return transposed
-
-    def dense(self) -> Floats:
-        return self._matrix
-
-    def gram(self) -> LinearOperator:
-        return Dense(self.gram_dense())
-
-    def gram_dense(self) -> Floats:
-        return np.asarray(self._matrix.T @ self._matrix)
-
-    def column_norms(self, p: int) -> Floats:
-        check_norm(p)
-        return np.asarray(np.linalg.norm(self._matrix, ord=p, axis=0))
-
-    def trace(self) -> float:
-        self._check_square()
-        return float(np.trace(self._matrix))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dense) and np.array_equal(self._matrix, other._matrix)
-
-    def __hash__(self) -> int:
-        return hash((self.shape, self._matrix.tobytes()))
-
-    def __repr__(self) -> str:
-        return f"Dense({self.shape[0]} x {self.shape[1]})"
-
-
 @dataclass(frozen=True, slots=True)
 class OperatorView(LinearOperator):
-    """The queries of another operator, at another scale or on cells in another order."""
+    """The queries of another operator, rescaled or asked of cells in another order."""
 
     operator: LinearOperator
 
@@ -254,7 +236,7 @@ class OperatorView(LinearOperator):
 
 
 @dataclass(frozen=True, slots=True)
-class Gram(LinearOperator):
+class Gram(Symmetric):
     """A^T A; symmetric, with (A^T A)^+ = A^+ (A^+)^T and trace |A|_F^2.
 
     >>> from hush.linops import Prefix
@@ -272,9 +254,6 @@ class Gram(LinearOperator):
     def matmat(self, x: Floats) -> Floats:
         return self.operator.transpose().matmat(self.operator.matmat(x))
 
-    def transpose(self) -> LinearOperator:
-        return self
-
     def dense(self) -> Floats:
         return self.operator.gram_dense()
 
@@ -288,7 +267,7 @@ class Gram(LinearOperator):
 
 @dataclass(frozen=True, slots=True)
 class Transposed(LinearOperator):
-    """A^T through A's `adjoint`; right for every operator, fast for those that override it."""
+    """A^T, applied through `adjoint` of A; fast where A overrides it."""
 
     operator: LinearOperator
 

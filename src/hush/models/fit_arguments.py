@@ -12,7 +12,7 @@ from hush.core.domain import Domain
 from hush.core.errors import DataError, WorkloadError
 from hush.core.validation import check_number, check_whole
 from hush.linops import AllRange, Identity, Kronecker, LevelSums, LinearOperator, Prefix, Stack, Total
-from hush.linops.permuted import Reordered
+from hush.linops.combination import Reordered
 from hush.privacy.measurement import EXTREME, Measurement, placed
 
 SMALLEST_TOTAL = 1.0  # a model needs rows

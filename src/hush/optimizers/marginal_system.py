@@ -28,7 +28,7 @@ import numpy as np
 import scipy
 
 from hush.core.arrays import Floats
-from hush.linops.marginal_gram import subset_sums, superset_differences, superset_sums
+from hush.linops.marginal_operators import subset_sums, superset_differences, superset_sums
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
 

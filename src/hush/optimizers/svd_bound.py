@@ -39,7 +39,7 @@ import scipy
 from hush.core.arrays import Floats
 from hush.core.errors import WorkloadError
 from hush.linops import Identity, LinearOperator, Total
-from hush.linops.kronecker import kron_product
+from hush.linops.combination import kron_product
 from hush.strategies.closure import AxisIndices, Closure
 from hush.strategies.optimum import dual_value, gram_factor, root_sum
 from hush.strategies.term_table import TermGrams

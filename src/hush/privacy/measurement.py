@@ -20,7 +20,7 @@ from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError, DomainError, SizeError, WorkloadError, shown
 from hush.core.memory import available_memory, readable
 from hush.linops import Identity, Kronecker, LinearOperator, Total
-from hush.linops.permuted import Reordered
+from hush.linops.combination import Reordered
 
 if TYPE_CHECKING:
     from hush.privacy.gate import DeclaredStatistic, LinearQuery, Query

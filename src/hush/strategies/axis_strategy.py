@@ -129,7 +129,7 @@ class AxisStrategy:
     def full(self) -> bool:
         """Whether every query is supported: rank l."""
         if self._alike is not None:
-            return bool(self._alike.alpha and self._alike.top)
+            return bool(self._alike.alpha and self._alike.eigenvalue_of_ones)
         return self._cholesky is not None or self._singular[1].size == self.size
 
     def supports(self, block: LinearOperator) -> bool:

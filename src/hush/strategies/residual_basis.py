@@ -57,7 +57,9 @@ class ResidualBasis(AxisStrategy):
         super().__init__(operator, scale)
         if self.size < 2:
             raise WorkloadError(f"an attribute of {self.size} levels has no residual; leave it out of the workload")
-        zero = isinstance(operator, CompoundSymmetric) and operator.top == 0  # known without a vector of every level
+        zero = (
+            isinstance(operator, CompoundSymmetric) and operator.eigenvalue_of_ones == 0
+        )  # known without a vector of every level
         if not zero and self.operator.matmat(np.ones((self.size, 1))).any():
             raise WorkloadError("each row of a residual basis must add up to zero")
         if self._facts is None and self._singular[1].size < self.size - 1:

@@ -246,5 +246,5 @@ class TermGrams:
         if isinstance(operator, Identity | Total):
             return float(size if isinstance(operator, Identity) else size**2)
         if isinstance(operator, CompoundSymmetric):
-            return size * operator.gram().top
+            return size * operator.gram().eigenvalue_of_ones
         return float(self.gram(axis, block).sum())

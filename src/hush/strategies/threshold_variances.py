@@ -26,7 +26,7 @@ from hush.core.arrays import Floats, reordered
 from hush.core.errors import SizeError
 from hush.core.memory import require_memory
 from hush.linops import Identity, Total
-from hush.linops.marginal_gram import subset_differences
+from hush.linops.marginal_operators import subset_differences
 from hush.workloads import FormulaTerm, ThresholdTerm
 
 if TYPE_CHECKING:

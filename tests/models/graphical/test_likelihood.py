@@ -14,7 +14,7 @@ from hush.core.domain import Domain
 from hush.core.errors import DataError, DomainError, HushError, SizeError, WorkloadError
 from hush.inference.factors import Factors
 from hush.linops import AllRange, Dense, Identity, Kronecker, LinearOperator, Prefix, Stack, Total, WidthRange
-from hush.linops.permuted import Reordered
+from hush.linops.combination import Reordered
 from hush.models.graphical import likelihood
 from hush.models.graphical.likelihood import (
     MARGIN,

@@ -16,7 +16,7 @@ from hush.core.domain import Domain
 from hush.core.errors import DomainError, WorkloadError, shown
 from hush.inference.factors import Factors
 from hush.linops import Identity, Kronecker, LevelSums, LinearOperator, Scaled, Total
-from hush.linops.permuted import Reordered
+from hush.linops.combination import Reordered
 from hush.models.graphical.marginal_loss import CustomLoss, LossFunction, MarginalLoss, ReorderedLoss, SumLoss
 from hush.privacy.measurement import Measurement, placed
 

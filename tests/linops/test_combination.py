@@ -1,3 +1,6 @@
+"""Operators built from others: stacks, Kronecker products, permuted levels and reordered axes."""
+
+import itertools
 import tracemalloc
 
 import numpy as np
@@ -7,7 +10,50 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hush.core.errors import SizeError, WorkloadError
-from hush.linops import AllRange, Dense, Haar, Identity, Kronecker, Prefix, Stack, Total
+from hush.linops import AllRange, Dense, Equivalent, Haar, Identity, Kronecker, Permuted, Prefix, Stack, Total
+from hush.linops.combination import Reordered
+from hush.testing.operators import check_operator
+
+weights = st.lists(st.floats(-4, 4), min_size=3, max_size=3)
+
+
+@given(weights)
+def test_signed_weights(own: list[float]) -> None:
+    parts = [Prefix(4), Haar(4), Total(4)]
+    stack = Stack(parts, own)
+    twin = np.concatenate([w * part.dense() for w, part in zip(own, parts, strict=True)])
+    np.testing.assert_array_equal(stack.dense(), twin)
+    np.testing.assert_allclose(stack.gram().dense(), twin.T @ twin, atol=1e-12)
+    np.testing.assert_allclose(stack.T.dense(), twin.T, atol=1e-12)
+    for p in (1, 2):
+        np.testing.assert_allclose(stack.column_norms(p), np.linalg.norm(twin, ord=p, axis=0), atol=1e-12)
+
+
+def test_a_sign_changes_no_norm_and_no_gram() -> None:
+    plus, minus = Stack([Prefix(5), AllRange(5)], [2, 3]), Stack([Prefix(5), AllRange(5)], [-2, 3])
+    assert plus.sensitivity(1) == minus.sensitivity(1)
+    np.testing.assert_array_equal(plus.gram_dense(), minus.gram_dense())
+
+
+def test_rows_and_queries_add_up() -> None:
+    stack = Stack([Identity(3), Total(3), AllRange(3)])
+    assert stack.shape == (10, 3)
+    assert stack.queries == 10
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Stack([]),
+        lambda: Stack([Identity(2), Identity(3)]),
+        lambda: Stack([Identity(2)], [1.0, 2.0]),
+        lambda: Stack([Identity(2)], [float("inf")]),
+    ],
+)
+def test_impossible_stacks_are_refused(build: object) -> None:
+    with pytest.raises(WorkloadError):
+        build()  # type: ignore[operator]
+
 
 sizes = st.integers(1, 4)
 
@@ -95,3 +141,35 @@ def test_factors_that_shrink_come_first() -> None:
 def test_no_factors() -> None:
     with pytest.raises(WorkloadError, match="at least one"):
         Kronecker([])
+
+
+@given(st.permutations(range(5)))
+def test_queries_on_rearranged_levels(order: list[int]) -> None:
+    x = np.arange(5.0)[:, None] ** 2
+    own = Permuted(AllRange(5), order)
+    np.testing.assert_array_equal(own.matmat(x), AllRange(5).matmat(x[order]))
+    turned = np.eye(5)[order]
+    np.testing.assert_array_equal(own.gram_dense(), turned.T @ AllRange(5).gram_dense() @ turned)
+    assert own.sensitivity(1) == AllRange(5).sensitivity(1) == 9
+
+
+def test_values() -> None:
+    assert Permuted(Prefix(3), [2, 0, 1]) == Permuted(Prefix(3), np.array([2, 0, 1]))
+    assert Permuted(Prefix(3), [2, 0, 1]) != Permuted(Prefix(3), [0, 1, 2])
+    assert Permuted(Equivalent(np.eye(2), 9), [1, 0]).queries == 9
+
+
+@pytest.mark.parametrize("order", [[0, 1], [0, 1, 1], [1, 2, 3], []])
+def test_orders_that_are_none(order: list[int]) -> None:
+    with pytest.raises(WorkloadError, match=r"each of the levels 0 \.\. 2 once"):
+        Permuted(Prefix(3), order)
+
+
+SIZES = (2, 3, 4)
+MATRIX = np.random.default_rng(0).normal(size=(5, 24))
+
+
+@pytest.mark.parametrize("axes", list(itertools.permutations(range(3))))
+def test_is_the_permutation_of_cells(axes: tuple[int, ...]) -> None:
+    cells = np.arange(24).reshape(SIZES).transpose(axes).ravel()
+    check_operator(Reordered(Dense(MATRIX), SIZES, axes), dense=Permuted(Dense(MATRIX), cells.tolist()).dense())

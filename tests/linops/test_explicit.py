@@ -48,8 +48,8 @@ def test_compares_by_gram_and_queries() -> None:
         ([[1.0, 2.0], [0.0, 1.0]], 1, "not symmetric"),
         ([[1.0, 2.0], [2.0, 1.0]], 1, "negative eigenvalue"),
         ([[-1.0]], 1, "negative eigenvalue"),
-        ([[1.0]], 0, "how many queries"),
-        ([[1.0]], 1.5, "how many queries"),
+        ([[1.0]], 0, "whole number of at least 1"),
+        ([[1.0]], 1.5, "whole number of at least 1"),
     ],
 )
 def test_what_is_no_gram_matrix_is_refused(gram: object, queries: int, message: str) -> None:
@@ -63,5 +63,5 @@ def test_rounding_is_forgiven() -> None:
 
 
 def test_too_many_levels() -> None:
-    with pytest.raises(SizeError, match="at most 4096"):
+    with pytest.raises(SizeError, match="at most 4,096"):
         Equivalent(np.broadcast_to(1.0, (4097, 4097)), 1)
