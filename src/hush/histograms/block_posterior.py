@@ -45,7 +45,8 @@ def posterior_buckets(measured: Sequence[Measurement], grids: Sequence[AxisGrid]
     pass from the buckets up and come down as means, which are then made to add up: what the halves lack of their
     block goes to them by their variances.
 
-    Reference: belief propagation on a tree [Pearl 1988, sec. 4.2]; the prior extends Polya trees [Wong 2010, sec. 2].
+    Reference: belief propagation on a tree [Pearl 1988, sec. 4.2]; a prior that extends Polya trees [Wong and Ma 2010,
+    sec. 2].
     """
     tree = BlockTree(tuple(grid.buckets for grid in grids))
     area = tree.areas(grids)

@@ -18,7 +18,7 @@ from hush.histograms.axis_grid import AxisForm, AxisGrid, spread
 LARGEST_BASIS = 512  # buckets of an axis up to which its form is taken apart; longer ones are taken as even
 STEPS = 60
 PENALTY = 1e-3  # of ADMM, over the largest eigenvalue: it balances the two residuals on maps of many shapes
-RELAXED = 1.7  # how far a step goes on: it is worth twice the steps [Boyd 2011, sec. 3.4.3]
+RELAXED = 1.7  # how far a step goes on: it is worth twice the steps [Boyd et al. 2011, sec. 3.4.3]
 
 
 def project_cells(buckets: Floats, grids: Sequence[AxisGrid], queries: str) -> Floats:

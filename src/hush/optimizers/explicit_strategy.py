@@ -44,7 +44,7 @@ def short_wavelet(size: int) -> LinearOperator:
 def hb(size: int) -> LinearOperator:
     """The tree without root of the branching that suits ranges best; for few cells the identity.
 
-    Reference: [Qardaji et al. 2013], HB.
+    Reference: [Qardaji et al. 2013b], HB.
 
     >>> [best_branching(size) for size in (64, 256, 1024, 4096)]
     [64, 16, 32, 16]
@@ -55,7 +55,7 @@ def hb(size: int) -> LinearOperator:
 def best_branching(size: int) -> int:
     """The b with the least (b - 1) h^3 - 2 (b + 1) h^2 / 3, h = ceil(log_b n): the mean variance of a range.
 
-    Reference: [Qardaji et al. 2013].
+    Reference: [Qardaji et al. 2013b].
     """
     return min(
         range(2, max(2, size) + 1), key=lambda b: (3 * (b - 1) * _height(size, b) - 2 * (b + 1)) * _height(size, b) ** 2

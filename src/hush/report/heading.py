@@ -172,7 +172,7 @@ def success(epsilon: float, delta: float) -> float:
 
     (e^eps + delta) / (1 + e^eps), for every (eps, delta)-differentially private release.
 
-    Reference: [Kairouz et al. 2015, Thm. 2.1].
+    Reference: [Kairouz, Oh and Viswanath 2015, Thm. 2.1].
 
     >>> round(success(1.0, 0.0), 3), success(0.0, 0.0), success(1000.0, 0.0)
     (0.731, 0.5, 1.0)

@@ -28,7 +28,7 @@ each adding up to one. With D^{1/2} R = U diag(s) Q^T, -D Hessian D is half of
 and the integral is a trapezoid sum over log t of about ten squared matrix products.
 
 Reference: [Li 2013, Program 3.4.2] for the problem; [Denisov et al. 2022, Thm 3.2] for the fixed point d <- d diag(X);
-[Boyd & Vandenberghe 2004, sec. 9.5] for Newton's method.
+[Boyd and Vandenberghe 2004, sec. 9.5] for Newton's method.
 Differs from [Li 2013]: no semidefinite program, O(n^3) a step and about five steps, where that one costs O(n^8).
 """
 

@@ -5,7 +5,8 @@ replacement, are accounted under replace-one; Poisson lots, into which each row 
 rows, under add-remove. Steps compose in Renyi DP, and epsilon is the least over the orders that are tried; fewer orders
 never make it too small. It depends on rows, lot, epochs and noise alone, not on learning rate, clip or optimiser.
 
-Reference: [Wang, Balle, Kasiviswanathan 2019, Thm 27] and [Mironov, Talwar, Zhang 2019], as dp-accounting has them.
+Reference: [Wang, Balle and Kasiviswanathan 2019, Thm 27] and [Mironov, Talwar and Zhang 2019], as dp-accounting has
+them.
 """
 
 from __future__ import annotations
