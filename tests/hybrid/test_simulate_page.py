@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hush.core.errors import DataError
-from hush.hybrid.simulate_page import _ticks, line_chart, simulate_html
+from hush.hybrid.simulate_page import line_chart, simulate_html
 from hush.hybrid.simulated_errors import Line, SimulateOptions, simulate_errors
 
 OPTIONS = SimulateOptions(people=20_000, share=0.3, log_people=40_000)  # a list is found at four epsilons
@@ -50,12 +50,6 @@ def test_points_stand_where_their_logarithms_say() -> None:
     assert places[1][0] == pytest.approx((places[0][0] + places[2][0]) / 2, abs=0.2)
     assert places[1][1] == pytest.approx((places[0][1] + places[2][1]) / 2, abs=0.2)
     assert places[0][1] > places[2][1]
-
-
-def test_ticks_are_round_and_inside() -> None:
-    assert _ticks(0.9, 11) == [1, 2, 5, 10]
-    assert _ticks(1e-4, 1) == pytest.approx([1e-4, 1e-3, 1e-2, 0.1, 1])
-    assert _ticks(1.1, 1.2) == [1.1, 1.2]
 
 
 def test_a_chart_without_points_is_refused() -> None:

@@ -11,8 +11,9 @@ import pytest
 import hush
 from hush.core.errors import SearchError
 from hush.pareto import Evaluation, Front, of_plan
-from hush.pareto.front_chart import COLOURS, DASHES, front_chart
+from hush.pareto.front_chart import front_chart
 from hush.pareto.front_page import fronts_html
+from hush.render.charts import CURVE_COLOURS, CURVE_DASHES
 
 CHROMIUM = ("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--window-size=1100,1600")
 
@@ -34,7 +35,7 @@ def made(name: str = "sparse vector", settings: str = "noise", worse: float = 1.
 def test_the_picture_has_a_dot_for_each_point_a_front_and_a_band() -> None:
     picture = str(front_chart([made()], 1))
     assert picture.count("<circle") == 9
-    assert picture.count(f"stroke: {COLOURS[0]}; stroke-width: 2") == 1
+    assert picture.count(f"stroke: {CURVE_COLOURS[0]}; stroke-width: 2") == 1
     assert picture.count("opacity: .13") == 1
     assert "epsilon (log scale)" in picture
     assert "8 points, from epsilon 0.05" in picture
@@ -51,8 +52,8 @@ def test_ticks_of_epsilon_are_powers_of_ten_and_within_the_picture() -> None:
 def test_several_fronts_have_their_own_colours_and_a_legend() -> None:
     page = fronts_html([made("SGD"), made("Adam")], title="Two ways")
     for index in range(2):
-        assert page.count(f"stroke: {COLOURS[index]}") == 2  # of the curve and of its line in the legend
-    assert page.count(f"stroke-dasharray: {DASHES[1]}") == 2
+        assert page.count(f"stroke: {CURVE_COLOURS[index]}") == 2  # of the curve and of its line in the legend
+    assert page.count(f"stroke-dasharray: {CURVE_DASHES[1]}") == 2
     assert "<h1>Two ways</h1>" in page
 
 
@@ -64,7 +65,7 @@ def test_the_legend_says_which_curve_covers_another() -> None:
         "slow",
         "twin (same curve as slow)",
     ]
-    assert len(set(DASHES)) == len(DASHES)
+    assert len(set(CURVE_DASHES)) == len(CURVE_DASHES)
 
 
 def test_the_page_begins_with_the_answer_and_with_what_it_was_made_from() -> None:

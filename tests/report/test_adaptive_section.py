@@ -10,9 +10,9 @@ import hush
 from hush.mechanisms import AIM, MST
 from hush.mechanisms.registry import BUILT_IN
 from hush.release.noisy_tables_record import NoisyTablesRecord
+from hush.render.labels import error_text
 from hush.report import report_html
 from hush.report.adaptive_section import MOST_ROUNDS, share_text
-from hush.report.labels import error_text
 from hush.report.summary import _whole
 
 SCHEMA = hush.datasets.people_schema()

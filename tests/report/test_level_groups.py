@@ -5,7 +5,6 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from hush.report.charts import Axis
 from hush.report.level_groups import LevelGroups, group_levels, heights_per_row, level_label
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric
 
@@ -136,16 +135,6 @@ def test_the_largest_levels_are_kept_and_the_rest_added_up() -> None:
     made = group_levels(column, np.array([1.0, 5.0, -2.0, 9.0, 5.0, 100.0]), 3)
     assert made.labels == ("d", "b", "3 more levels", "(missing)")
     assert made.members[2].tolist() == [0, 2, 4]
-
-
-def test_an_axis_holds_zero_and_has_round_marks() -> None:
-    axis = Axis.over(12.0, 87.0, start=10, stop=110)
-    assert axis.low == 0
-    assert axis(0.0) == 10
-    assert axis.ticks == (0.0, 25.0, 50.0, 75.0)
-    assert Axis.over(0.0, 0.0, start=0, stop=1).ticks[0] == 0.0
-    assert Axis.over(-5.0, -1.0, start=0, stop=1).high == 0.0
-    assert Axis.over(float("nan"), 3.0, start=0, stop=1).high > 0
 
 
 def test_points_are_drawn_by_themselves() -> None:

@@ -10,9 +10,9 @@ import pytest
 from hush.core.errors import HushError
 from hush.loading import load_release
 from hush.release.release import Release
+from hush.render.html_page import stylesheet
 from hush.report import report_html, write_report
 from hush.report.figures import MAP_SIDE, MOST_BARS, MOST_CHARTS, MOST_MAPS
-from hush.report.page import STYLE
 from hush.schema import Categorical, Integer, Schema
 from hush.workloads import Workload
 
@@ -58,7 +58,7 @@ def test_the_page_refers_to_nothing_outside_itself(html: str) -> None:
 
 def test_every_rule_of_the_style_is_closed() -> None:
     depth = 0
-    for mark in re.findall(r"[{}]", STYLE):
+    for mark in re.findall(r"[{}]", stylesheet()):
         depth += 1 if mark == "{" else -1
         assert 0 <= depth <= 2
     assert depth == 0

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hush.release.release import Release
+from hush.render.labels import LONGEST_LABEL, named, readable
 from hush.render.markup import Markup, join, tag
 from hush.report import report_html
-from hush.report.labels import LONGEST, named, readable
 from hush.schema import Categorical, Integer, Schema, Unit
 
 NAMES = (
@@ -61,7 +61,7 @@ def test_invisible_characters_are_spelled_out(html: str) -> None:
 
 def test_long_names_are_cut(html: str, read_page: Any) -> None:
     assert "long " * 30 not in html
-    assert max(map(len, read_page(html).texts("bdi"))) <= LONGEST
+    assert max(map(len, read_page(html).texts("bdi"))) <= LONGEST_LABEL
 
 
 def test_examples_quote_what_sql_would_misread(html: str, read_page: Any) -> None:

@@ -13,8 +13,8 @@ from hush.datasets import people_schema
 from hush.inference.error_law import two_sided_quantile
 from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release
+from hush.render.labels import error_text, rounded
 from hush.report import report_html
-from hush.report.labels import error_text, rounded
 from hush.report.level_groups import group_levels, grouped, level_label
 from hush.report.precision import by_order, by_table, naive_stddev, overall, spread
 from hush.schema import Boolean, Categorical, Integer, Schema, Unit

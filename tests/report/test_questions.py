@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hush.release.release import Release
+from hush.render.labels import error_text, rounded
 from hush.report import report_html
-from hush.report.labels import error_text, rounded
 from hush.report.questions import Example, covered, examples, levels_of
 from hush.report.ranking import rank_columns, rank_pairs
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Schema

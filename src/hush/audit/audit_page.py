@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hush._version import __version__
 from hush.audit.findings import LIMITS, Audit, Finding
 from hush.core.rational import shown_down, shown_up
 from hush.files.atomic_write import write_whole
+from hush.render.html_page import made_by, page_html
+from hush.render.labels import readable
 from hush.render.markup import Markup, join, lines, tag
-from hush.report.labels import readable
-from hush.report.page import page_html
 
 LEAD = (
     "This page shows the result of a self-check of hush. It looks for faults in what protects people: the noise, the "
@@ -50,7 +49,7 @@ def audit_html(audit: Audit) -> str:
         *(_section(name, findings) for name, findings in audit.sections.items()),
         tag("h2", "What this means"),
         tag("p", LIMITS),
-        tag("p", f"Made by hush {__version__}.", class_="soft"),
+        made_by(),
     )
     return page_html(body, title="Self-check of hush")
 

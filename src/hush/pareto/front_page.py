@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hush._version import __version__
 from hush.core.errors import SearchError
 from hush.pareto.front import Front
 from hush.pareto.front_chart import SHARE, front_chart, legend
+from hush.render.html_page import fact_list, made_by, page_html, scrolling
+from hush.render.labels import readable
 from hush.render.markup import Markup, join, lines, tag
 from hush.render.text_table import TextTable
-from hush.report.labels import readable
-from hush.report.page import page_html
 
 LEAD = "A smaller epsilon protects people better and makes answers worse. "
 SEARCHED = "The front shows the least error that was found for each epsilon: nothing that was tried is better in both."
@@ -48,7 +47,7 @@ def fronts_html(
     body = lines(
         tag("h1", readable(title, 100)),
         *(tag("p", readable(answer, 300), class_="lead") for answer in answers),
-        tag("dl", *(_fact(name, text) for name, text in facts), class_="facts") if facts else None,
+        fact_list(facts) if facts else None,
         tag("p", LEAD + (KNOWN if exact else SEARCHED)),
         *(tag("div", readable(stamp, 300), class_="notice") for stamp in stamps),
         tag(
@@ -58,15 +57,11 @@ def fronts_html(
             None if exact else tag("figcaption", caption),
             class_="single",
         ),
-        *([_section(front) for front in fronts] if table is None else [_scrolled(table)]),
+        *([_section(front) for front in fronts] if table is None else [scrolling(table)]),
         None if exact else tag("p", NOTE, class_="note"),
-        tag("p", f"Made by hush {__version__}.", class_="soft"),
+        made_by(),
     )
     return page_html(body, title=title)
-
-
-def _fact(name: str, text: str) -> Markup:
-    return join(tag("dt", readable(name, 40)), tag("dd", readable(text, 300)))
 
 
 def _section(front: Front) -> Markup:
@@ -75,12 +70,8 @@ def _section(front: Front) -> Markup:
     problems = list(dict.fromkeys(evaluation.problem for evaluation in failed))[:5]
     return join(
         tag("h2", readable(front.name, 100) or "The front"),
-        _scrolled(table),
+        scrolling(table),
         tag("p", f"{len(failed)} evaluations failed: {readable('; '.join(problems), 300)}.", class_="note")
         if failed
         else None,
     )
-
-
-def _scrolled(table: TextTable) -> Markup:
-    return tag("div", table.html(page=True), class_="scroll")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING, Any
 
-from hush.report.labels import compact
+from hush.render.labels import compact
 
 if TYPE_CHECKING:
     from hush.pareto.evaluation import Evaluation

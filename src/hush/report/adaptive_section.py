@@ -11,9 +11,10 @@ from hush.core.memory import readable as size_text
 from hush.mechanisms.registry import mechanism_class
 from hush.release.error_bounds import ErrorBound
 from hush.release.release import Release
+from hush.render.html_page import page_table
+from hush.render.labels import error_text, order_name, table_name
 from hush.render.markup import Markup, lines, tag
 from hush.render.text_table import counted
-from hush.report.labels import error_text, order_name, page_table, table_name
 from hush.report.level_groups import LEVEL
 
 MOST_TABLES = 200

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hush.render.labels import readable
 from hush.render.markup import Markup, join, lines, tag
-from hush.report.labels import readable
 
 if TYPE_CHECKING:
     from hush.release.release import Release

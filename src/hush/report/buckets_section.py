@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hush.release.histogram_record import HistogramRecord
+from hush.render.charts import Axis, horizontal_grid, picture
+from hush.render.html_page import page_table
+from hush.render.labels import named, readable
 from hush.render.markup import Markup, lines, shape, tag
 from hush.render.text_table import counted
-from hush.report.charts import SMALL, TALL, Axis, picture
-from hush.report.labels import compact, named, page_table, readable, width
+from hush.report.bar_charts import STANDING_HEIGHT
 from hush.report.level_groups import level_label
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from hush.release.release import Release
     from hush.schema import Column
 
-WIDE = 900.0
+BUCKETS_WIDTH = 900.0
 MOST_LISTED = 200
 INTRO = (
     "Levels were counted in buckets, which were chosen from a few noisy measurements of the table. A bar is as wide as "
@@ -45,7 +47,9 @@ def _figure(release: Release, record: HistogramRecord, axis: int, number: int) -
     sizes = f"The shortest bucket has {shortest}, the longest {longest} levels."
     sizes = "Every level was measured by itself." if grid.whole else sizes
     description = f"{title}. {sizes} The table below has the same numbers."
-    drawn = picture(title, description, number, TALL, *_bars(release.schema[name], grid, counts), wide=WIDE)
+    drawn = picture(
+        title, description, number, STANDING_HEIGHT, *_bars(release.schema[name], grid, counts), wide=BUCKETS_WIDTH
+    )
     numbers = tag("details", tag("summary", "The numbers"), _listed(release.schema[name], grid, counts))
     caption = tag("figcaption", sizes, _bias(record))
     return tag("figure", tag("h3", named(name, 60)), tag("div", drawn, class_="scroll"), caption, numbers)
@@ -54,21 +58,19 @@ def _figure(release: Release, record: HistogramRecord, axis: int, number: int) -
 def _bars(column: Column, grid: AxisGrid, counts: Floats) -> list[Markup]:
     """The axis, a bar for each bucket, and the names of some levels."""
     heights = counts / grid.lengths
-    scale = Axis.over(min(float(heights.min()), 0.0), float(heights.max()), start=TALL - 26, stop=8.0, marks=5)
-    left = max(width(compact(tick), SMALL) for tick in scale.ticks) + 8
-    step = (WIDE - left) / grid.size
-    drawn = []
-    for tick in scale.ticks:
-        y, kind = scale(tick), "zero" if tick == 0 else "grid"
-        drawn.append(shape("line", x1=left, x2=WIDE, y1=y, y2=y, class_=kind))
-        drawn.append(tag("text", compact(tick), x=left - 6, y=y + 4, class_="mark end"))
+    scale = Axis.linear(
+        min(float(heights.min()), 0.0), float(heights.max()), start=STANDING_HEIGHT - 26, stop=8.0, marks=5
+    )
+    left = scale.label_width + 8
+    step = (BUCKETS_WIDTH - left) / grid.size
+    drawn = [horizontal_grid(scale, left, BUCKETS_WIDTH)]
     for start, length, height in zip(grid.cuts[:-1].tolist(), grid.lengths.tolist(), heights.tolist(), strict=True):
         top, bottom = sorted((scale(0.0), scale(height)))
         wide = max(length * step - (0.6 if length * step > 3 else 0.0), 0.4)
         drawn.append(shape("rect", x=left + start * step, y=top, width=wide, height=bottom - top, class_="bar"))
     for place in sorted({grid.size * k // 6 for k in range(1, 6)}):
         label = readable(level_label(column, place), 12)
-        drawn.append(tag("text", label, x=left + place * step, y=TALL - 8, class_="mark mid"))
+        drawn.append(tag("text", label, x=left + place * step, y=STANDING_HEIGHT - 8, class_="mark mid"))
     return drawn
 
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hush.render.charts import CHART_WIDTH, TICK_SIZE, picture
+from hush.render.html_page import page_table
+from hush.render.labels import compact, error_text, interval_text, named, readable, rounded, width
 from hush.render.markup import Markup, join, lines, shape, tag
 from hush.render.text_table import counted
-from hush.report.charts import SMALL, WIDE, bar_chart, chart_height, picture, stands, tip
-from hush.report.labels import compact, error_text, interval_text, named, page_table, readable, rounded, width
+from hush.report.bar_charts import bar_chart, chart_height, stands, tip
 from hush.report.level_groups import GroupedCounts, LevelGroups, group_levels, grouped
 from hush.report.ranking import MOST_PAIRED, Departure
 
@@ -36,12 +38,12 @@ def heat_map(sums: GroupedCounts, number: int) -> Markup:
     rows, columns = sums.groupings
     row_labels = [_row_label(rows, i) for i in range(len(rows))]
     column_labels = [readable(tick, COLUMN_LABEL) for tick in columns.ticks]
-    left = max(width(label, SMALL) for label in row_labels) + 8
-    longest = max(width(label, SMALL) for label in (*column_labels, readable(columns.last or "", COLUMN_LABEL)))
-    wide = min((WIDE - left) / len(columns), WIDEST)
+    left = max(width(label, TICK_SIZE) for label in row_labels) + 8
+    longest = max(width(label, TICK_SIZE) for label in (*column_labels, readable(columns.last or "", COLUMN_LABEL)))
+    wide = min((CHART_WIDTH - left) / len(columns), WIDEST)
     upright = longest + 2 <= wide
     if not upright:
-        wide = min((WIDE - left - 0.5 * width(column_labels[-1], SMALL)) / len(columns), WIDEST)
+        wide = min((CHART_WIDTH - left - 0.5 * width(column_labels[-1], TICK_SIZE)) / len(columns), WIDEST)
     tall = min(max(wide, 16.0), 26.0)
     top = 18.0 if upright else 12 + 0.75 * longest
     largest = max(float(np.nanmax(sums.estimate)), 0.0)
@@ -64,7 +66,7 @@ def heat_map(sums: GroupedCounts, number: int) -> Markup:
         begins = columns.edges and j < columns.ordinary
         x = left + wide * (j + (0.0 if begins else 0.5))
         if columns.last is not None and j == columns.ordinary:
-            x = max(x, left + wide * j + 2 * SMALL)  # beside the end of the last ordinary group
+            x = max(x, left + wide * j + 2 * TICK_SIZE)  # beside the end of the last ordinary group
         shapes.append(_column_label(label, x, top - 5, upright=upright))
     if columns.last is not None:
         end = readable(columns.last, COLUMN_LABEL)
@@ -100,7 +102,7 @@ def _short(sums: GroupedCounts, i: int, j: int) -> str:
 
 def _number_width(sums: GroupedCounts) -> float:
     rows, columns = sums.estimate.shape
-    return max(width(_short(sums, i, j), SMALL) for i in range(rows) for j in range(columns)) + 4
+    return max(width(_short(sums, i, j), TICK_SIZE) for i in range(rows) for j in range(columns)) + 4
 
 
 def _column_label(text: str, x: float, y: float, *, upright: bool) -> Markup:

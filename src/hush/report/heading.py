@@ -12,8 +12,8 @@ from hush.core.errors import HushError, shown
 from hush.core.rational import shown_up
 from hush.privacy.sensitivity import Neighbours
 from hush.release.statement import LEFT_OUT, STAMP
+from hush.render.labels import named, readable
 from hush.render.markup import Markup, lines, tag
-from hush.report.labels import named, readable
 from hush.schema.schema import drafted_text
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique
 from hush.inference.error_margins import sum_margins
 from hush.inference.estimates import Estimates
+from hush.render.labels import compact
 from hush.render.text_table import counted
-from hush.report.labels import compact
 from hush.schema import Column, Date, Granularity, Integer, Numeric
 
 UNITS: tuple[tuple[str, Callable[[dt.date], str]], ...] = (

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from hush.core.errors import HushError
 from hush.release.answer_columns import GroupColumn
+from hush.render.html_page import page_table
+from hush.render.labels import named, rounded, table_name
 from hush.render.markup import Markup, lines, tag
 from hush.render.text_table import counted
-from hush.report.labels import named, page_table, rounded, table_name
 from hush.report.level_groups import level_label
 
 if TYPE_CHECKING:

@@ -14,10 +14,11 @@ from hush.core.domain import Clique
 from hush.inference.estimates import Estimates
 from hush.privacy.events import price
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
+from hush.render.charts import LABEL_SIZE, TICK_SIZE, Axis, picture, vertical_grid
+from hush.render.html_page import page_table
+from hush.render.labels import error_text, order_name, readable, table_name, width
 from hush.render.markup import Markup, join, lines, shape, tag
 from hush.render.text_table import counted
-from hush.report.charts import FONT, SMALL, Axis, picture
-from hush.report.labels import compact, error_text, order_name, page_table, readable, table_name, width
 from hush.report.level_groups import cell_errors
 from hush.workloads import ProductTerm
 
@@ -229,16 +230,12 @@ def _others(release: Release) -> Markup | None:
 
 def _chart(entries: Sequence[Precision], number: int) -> Markup:
     names = [readable(_plain_name(entry), 30) for entry in entries]
-    left = max(width(name, FONT) for name in names) + 10
+    left = max(width(name, LABEL_SIZE) for name in names) + 10
     largest = max(max(entry.planned, entry.naive) for entry in entries)
-    axis = Axis.over(0.0, largest, start=left, stop=WIDE - 76, marks=5)
+    axis = Axis.linear(0.0, largest, start=left, stop=WIDE - 76, marks=5)
     top = 24.0
     bottom = top + PAIR * len(entries) + 2
-    shapes = [_key(left)]
-    for tick in axis.ticks:
-        kind = "zero" if tick == 0 else "grid"
-        shapes.append(shape("line", x1=axis(tick), x2=axis(tick), y1=top, y2=bottom, class_=kind))
-        shapes.append(tag("text", compact(tick), x=axis(tick), y=bottom + 14, class_="mark mid"))
+    shapes = [_key(left), vertical_grid(axis, top, bottom)]
     for index, (entry, name) in enumerate(zip(entries, names, strict=True)):
         y = top + PAIR * index + 6
         shapes.append(tag("text", name, x=left - 8, y=y + 18, class_="end"))
@@ -249,7 +246,7 @@ def _chart(entries: Sequence[Precision], number: int) -> Markup:
 
 
 def _key(left: float) -> Markup:
-    second = left + 22 + width("predicted standard error", SMALL) + 18
+    second = left + 22 + width("predicted standard error", TICK_SIZE) + 18
     return join(
         shape("rect", x=left, y=2.0, width=14.0, height=10.0, class_="bar"),
         tag("text", "predicted standard error", x=left + 20, y=11.0, class_="mark"),

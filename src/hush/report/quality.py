@@ -14,9 +14,10 @@ from hush.core.arrays import Floats
 from hush.core.domain import Clique
 from hush.inference.error_margins import sum_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
+from hush.render.html_page import page_table
+from hush.render.labels import order_name, rounded
 from hush.render.markup import Markup, lines, tag
 from hush.render.text_table import counted
-from hush.report.labels import order_name, page_table, rounded
 from hush.report.level_groups import LEVEL, cell_errors
 from hush.report.precision import LARGEST_TABLE, spread
 

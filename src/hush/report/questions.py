@@ -16,19 +16,19 @@ from sqlglot.tokens import Tokenizer
 from hush.core.domain import Clique
 from hush.core.errors import HushError
 from hush.release.answer_columns import GroupColumn, QueryColumn
-from hush.render.markup import Markup, join, lines, tag
-from hush.render.text_table import counted
-from hush.report.labels import (
+from hush.render.html_page import page_table
+from hush.render.labels import (
     bound_text,
     error_text,
     interval_text,
     named,
     order_name,
-    page_table,
     readable,
     rounded,
     table_name,
 )
+from hush.render.markup import Markup, join, lines, tag
+from hush.render.text_table import counted
 from hush.report.level_groups import level_label, number_text
 from hush.report.ranking import Departure
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, Schema

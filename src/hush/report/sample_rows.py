@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hush.core.errors import HushError
+from hush.render.html_page import page_table
+from hush.render.labels import compact, named
 from hush.render.markup import Markup, lines, tag
-from hush.report.labels import compact, named, page_table
 from hush.schema import Boolean, Column
 from hush.schema.column import MISSING_LABEL, Value
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hush.render.labels import compact, interval_text, order_name, rounded
 from hush.render.markup import Markup, lines, tag
 from hush.render.text_table import counted
-from hush.report.labels import compact, interval_text, order_name, rounded
 from hush.report.quality import OrderQuality, percent, quality_text
 from hush.schema import Date, Integer, Numeric, Outside
 

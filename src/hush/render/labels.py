@@ -1,23 +1,21 @@
-"""Labels: names, numbers and tables as text on the page, safe for any characters."""
+"""Labels: names and numbers as text on a page, safe for any characters."""
 
 from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
 from hush.render.markup import Markup, tag
-from hush.render.text_table import TextColumn, TextTable
 
-LONGEST = 120
-_JOINERS = "\u200c\u200d"  # invisible, but words of several scripts and emoji are spelled with them
-_UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
-ORDERS = ("the total", "one column", "two columns", "three columns", "four columns", "five columns", "six columns")
+LONGEST_LABEL = 120
+JOINERS = "\u200c\u200d"  # invisible, but words of several scripts and emoji are spelled with them
+INVISIBLE = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}  # Unicode categories
+ORDER_NAMES = ("the total", "one column", "two columns", "three columns", "four columns", "five columns", "six columns")
 
 
-def readable(text: str, longest: int = LONGEST) -> str:
+def readable(text: str, longest: int = LONGEST_LABEL) -> str:
     r"""The text on one line, cut to a length, with its invisible characters spelled out.
 
     A mark that changes the direction of writing could rearrange the words around a label.
@@ -25,11 +23,16 @@ def readable(text: str, longest: int = LONGEST) -> str:
     >>> readable("a\u202eb\n"), readable("abcdefgh", 5)
     ('a\\u202eb\\n', 'abcd…')
     """
-    spelled = "".join(_spelled(mark) for mark in text[: longest + 1])
+    spelled = "".join(
+        mark
+        if mark in JOINERS or unicodedata.category(mark) not in INVISIBLE
+        else mark.encode("unicode_escape").decode()
+        for mark in text[: longest + 1]
+    )
     return spelled if cell_len(spelled) <= longest else set_cell_size(spelled, longest - 1).rstrip() + "…"
 
 
-def named(text: str, longest: int = LONGEST) -> Markup:
+def named(text: str, longest: int = LONGEST_LABEL) -> Markup:
     """A name or label as an element with its own direction of writing."""
     return tag("bdi", readable(text, longest))
 
@@ -88,17 +91,11 @@ def error_text(error: float) -> str:
     return f"{error:,.{min(max(2 - math.floor(math.log10(error)), 0), 9)}f}"
 
 
-def _spelled(mark: str) -> str:
-    if mark in _JOINERS or unicodedata.category(mark) not in _UNSEEN:
-        return mark
-    return mark.encode("unicode_escape").decode()
-
-
 def order_name(order: int | None) -> str:
     """A number of columns in words."""
     if order is None:
         return "all together"
-    return ORDERS[order] if order < len(ORDERS) else f"{order} columns"
+    return ORDER_NAMES[order] if order < len(ORDER_NAMES) else f"{order} columns"
 
 
 def interval_text(low: float, high: float, error: float) -> str:
@@ -110,14 +107,3 @@ def bound_text(low: float, high: float) -> str:
     """An interval from a bound, rounded outwards to whole numbers; empty if no bound is known."""
     whole = math.isfinite(low) and math.isfinite(high)
     return f"{rounded(math.floor(low), math.nan)} to {rounded(math.ceil(high), math.nan)}" if whole else ""
-
-
-def page_table(
-    headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = (), caption: str = ""
-) -> Markup:
-    """A table whose first column names the rows; the columns in `numbers` are right-aligned."""
-    columns = [
-        TextColumn(heading=heading, align="right" if i in numbers else "left") for i, heading in enumerate(headings)
-    ]
-    table = TextTable(columns=columns, rows=list(rows), title=caption)
-    return tag("div", table.html(page=True), class_="scroll")

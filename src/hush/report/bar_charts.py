@@ -3,65 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from hush.core.arrays import Floats
-from hush.render.markup import Markup, coordinate, join, shape, tag
-from hush.report.labels import compact, readable, rounded, width
+from hush.render.charts import CHART_WIDTH, LABEL_SIZE, TICK_SIZE, Axis, horizontal_grid, picture, vertical_grid
+from hush.render.labels import readable, rounded, width
+from hush.render.markup import Markup, coordinate, shape, tag
 from hush.report.level_groups import GroupedCounts, heights_per_row
 
-ROOM = 0.02
+ROW_HEIGHT = 22.0  # of a horizontal bar with its space
+STANDING_HEIGHT = 210.0  # of a chart of vertical bars
+LONGEST_NAME = 22  # characters beside a horizontal bar
+APART_GAP = 16.0  # between the ordinary levels and those that are set apart, `other` and missing
 ABOVE, BELOW = 1.2, 0.2  # how far intervals of rows per width may reach, relative to the highest bar
-STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
-    """A linear scale: `low` is drawn at `start`, `high` at `stop`; zero is always on it."""
-
-    low: float
-    high: float
-    start: float
-    stop: float
-    ticks: tuple[float, ...]
-
-    @classmethod
-    def over(cls, low: float, high: float, *, start: float, stop: float, marks: int = 4) -> Axis:
-        """A scale that contains zero and both values with a little room, and about `marks` round ticks.
-
-        >>> axis = Axis.over(-3, 87, start=0, stop=100)
-        >>> axis.ticks, round(axis.high, 2)
-        ((0.0, 25.0, 50.0, 75.0), 88.8)
-        """
-        bottom, top = min(low, 0.0), max(high, 0.0)
-        if not (math.isfinite(bottom) and math.isfinite(top) and bottom < top):
-            bottom, top = 0.0, 1.0
-        room = ROOM * (top - bottom)
-        bottom, top = (bottom - room if bottom < 0 else bottom), (top + room if top > 0 else top)
-        step = _round_step((top - bottom) / marks)
-        ticks = tuple(step * k for k in range(math.ceil(bottom / step), math.floor(top / step) + 1))
-        return cls(low=bottom, high=top, start=start, stop=stop, ticks=ticks)
-
-    def __call__(self, value: float) -> float:
-        """The coordinate of a value."""
-        return self.start + (value - self.low) / (self.high - self.low) * (self.stop - self.start)
-
-
-def _round_step(size: float) -> float:
-    """The smallest of 1, 2, 2.5, 5 times a power of ten that is at least `size`."""
-    power = 10.0 ** math.floor(math.log10(size))
-    return next(power * step for step in STEPS if power * step >= size * (1 - 1e-9))
-
-
-WIDE = 440.0
-FONT = 12.0
-SMALL = 11.0
-ROW = 22.0
-TALL = 210.0
-LABEL_CELLS = 22
-GAP = 16.0  # between the ordinary levels and those that are set apart, `other` and missing
 
 
 def bar_chart(sums: GroupedCounts, number: int) -> Markup:
@@ -71,20 +26,7 @@ def bar_chart(sums: GroupedCounts, number: int) -> Markup:
 
 def chart_height(sums: GroupedCounts) -> float:
     """The height of the chart of a one-way table, for placing similar charts side by side."""
-    return TALL if stands(sums) else ROW * len(sums.groupings[0]) + 28
-
-
-def picture(title: str, description: str, number: int, height: float, *content: str, wide: float = WIDE) -> Markup:
-    """An SVG image with a title and a description for screen readers."""
-    return tag(
-        "svg",
-        tag("title", title, id=f"title-{number}"),
-        tag("desc", description, id=f"desc-{number}"),
-        *content,
-        viewBox=f"0 0 {wide:.0f} {math.ceil(height)}",
-        role="img",
-        aria_labelledby=f"title-{number} desc-{number}",
-    )
+    return STANDING_HEIGHT if stands(sums) else ROW_HEIGHT * len(sums.groupings[0]) + 28
 
 
 def described(sums: GroupedCounts) -> str:
@@ -129,21 +71,15 @@ def _ends(sums: GroupedCounts, factors: Floats, chosen: slice) -> tuple[float, f
 
 def _lying(sums: GroupedCounts, number: int) -> Markup:
     grouping = sums.groupings[0]
-    labels = [readable(label, LABEL_CELLS) for label in grouping.labels]
+    labels = [readable(label, LONGEST_NAME) for label in grouping.labels]
     values = [rounded(value, error) for value, error in zip(sums.estimate, sums.std_error, strict=True)]
-    left = max(width(label, FONT) for label in labels) + 8
-    right = WIDE - max(width(value, FONT) for value in values) - 10
-    axis = Axis.over(*_ends(sums, np.ones(len(labels)), slice(None)), start=left, stop=right, marks=5)
-    bottom = ROW * len(labels) + 6
-    shapes = [
-        join(
-            shape("line", x1=axis(tick), x2=axis(tick), y1=2.0, y2=bottom, class_="zero" if tick == 0 else "grid"),
-            tag("text", compact(tick), x=axis(tick), y=bottom + 14, class_="mark mid"),
-        )
-        for tick in _thinned_ticks(axis)
-    ]
+    left = max(width(label, LABEL_SIZE) for label in labels) + 8
+    right = CHART_WIDTH - max(width(value, LABEL_SIZE) for value in values) - 10
+    axis = Axis.linear(*_ends(sums, np.ones(len(labels)), slice(None)), start=left, stop=right, marks=5)
+    bottom = ROW_HEIGHT * len(labels) + 6
+    shapes = [vertical_grid(axis, 2.0, bottom)]
     for row, (label, value) in enumerate(zip(labels, values, strict=True)):
-        middle = 4 + ROW * (row + 0.5)
+        middle = 4 + ROW_HEIGHT * (row + 0.5)
         ends = sorted((axis(0.0), axis(float(sums.estimate[row]))))
         bar = shape("rect", x=ends[0], y=middle - 7, width=ends[1] - ends[0], height=14.0, class_=_kind(sums, row))
         shapes.append(
@@ -153,7 +89,7 @@ def _lying(sums: GroupedCounts, number: int) -> Markup:
                 bar,
                 _whisker(float(sums.lower[row]), float(sums.upper[row]), axis, middle, lying=True),
                 tag("text", label, x=left - 8, y=middle + 4, class_="end"),
-                tag("text", value, x=WIDE - 2, y=middle + 4, class_="end"),
+                tag("text", value, x=CHART_WIDTH - 2, y=middle + 4, class_="end"),
             )
         )
     return picture(_title(sums), described(sums), number, bottom + 22, *shapes)
@@ -161,23 +97,17 @@ def _lying(sums: GroupedCounts, number: int) -> Markup:
 
 def _standing(sums: GroupedCounts, number: int) -> Markup:
     grouping, groups = sums.groupings[0], len(sums.groupings[0])
-    top, bottom = 16.0 if grouping.apart else 8.0, TALL - 26
+    top, bottom = 16.0 if grouping.apart else 8.0, STANDING_HEIGHT - 26
     factors = np.ones(groups)
     factors[: grouping.ordinary] = heights_per_row(grouping)
     own_scale = bool(grouping.apart) or bool((factors != 1).any())  # else heights would not compare
     on_axis = slice(grouping.ordinary if own_scale else None)
-    axis = Axis.over(*_ends(sums, factors, on_axis), start=bottom, stop=top, marks=5)
+    axis = Axis.linear(*_ends(sums, factors, on_axis), start=bottom, stop=top, marks=5)
     if own_scale:
         factors[grouping.ordinary :] = axis.high / max(float(sums.estimate.sum()), 1.0)
-    left = max(width(compact(tick), SMALL) for tick in axis.ticks) + 8
+    left = axis.label_width + 8
     starts, widths = _places(sums, left, numbered=own_scale)
-    shapes = [
-        join(
-            shape("line", x1=left, x2=WIDE, y1=axis(tick), y2=axis(tick), class_="zero" if tick == 0 else "grid"),
-            tag("text", compact(tick), x=left - 6, y=axis(tick) + 4, class_="mark end"),
-        )
-        for tick in axis.ticks
-    ]
+    shapes = [horizontal_grid(axis, left, CHART_WIDTH)]
     for index, (start, wide) in enumerate(zip(starts, widths, strict=True)):
         height = axis(min(max(factors[index] * float(sums.estimate[index]), axis.low), axis.high))
         ends = sorted((axis(0.0), height))
@@ -195,7 +125,9 @@ def _standing(sums: GroupedCounts, number: int) -> Markup:
             y = (min(ends[0], axis(high)) if math.isfinite(high) else ends[0]) - 4
             value = tag("text", _written(sums, index), x=middle, y=y, class_="mark mid")
         shapes.append(tag("g", tag("title", tip(sums, index)), bar, whisker, value))
-    return picture(_title(sums), described(sums), number, TALL, *shapes, *_marks(sums, starts, widths, bottom))
+    return picture(
+        _title(sums), described(sums), number, STANDING_HEIGHT, *shapes, *_marks(sums, starts, widths, bottom)
+    )
 
 
 def _written(sums: GroupedCounts, index: int) -> str:
@@ -209,17 +141,17 @@ def _places(sums: GroupedCounts, left: float, *, numbered: bool) -> tuple[list[f
     slots = []
     for index in range(ordinary, groups):
         texts = [readable(grouping.ticks[index], 12), *([_written(sums, index)] if numbered else [])]
-        slots.append(max(max(width(text, SMALL) for text in texts) + 6, 24.0))
+        slots.append(max(max(width(text, TICK_SIZE) for text in texts) + 6, 24.0))
     before, after = sum(slots[: grouping.apart]), sum(slots[grouping.apart :])
-    beyond = 0.0 if grouping.last is None else width(readable(grouping.last, 12), SMALL) / 2
-    start = left + 2 + (before + GAP if before else 0.0)
-    room = WIDE - start - (after + max(GAP, beyond + 4) if after else max(beyond, 10.0))
+    beyond = 0.0 if grouping.last is None else width(readable(grouping.last, 12), TICK_SIZE) / 2
+    start = left + 2 + (before + APART_GAP if before else 0.0)
+    room = CHART_WIDTH - start - (after + max(APART_GAP, beyond + 4) if after else max(beyond, 10.0))
     low, high = (grouping.extents[0][0], grouping.extents[-1][1]) if grouping.extents else (0.0, float(ordinary))
     extents = grouping.extents or [(float(k), k + 1.0) for k in range(ordinary)]
     starts = [start + room * (begin - low) / (high - low) for begin, _ in extents]
     widths = [room * (end - begin) / (high - low) for begin, end in extents]
     for number, slot in enumerate(slots):
-        begins = left + 2 if number < grouping.apart else WIDE - after
+        begins = left + 2 if number < grouping.apart else CHART_WIDTH - after
         first = 0 if number < grouping.apart else grouping.apart
         starts.append(begins + sum(slots[first:number]))
         widths.append(slot)
@@ -240,7 +172,7 @@ def _marks(sums: GroupedCounts, starts: list[float], widths: list[float], bottom
     if grouping.last is not None:
         places.append(starts[ordinary - 1] + widths[ordinary - 1])
         labels.append(readable(grouping.last, 12))
-    half = [width(label, SMALL) / 2 for label in labels]
+    half = [width(label, TICK_SIZE) / 2 for label in labels]
     final = len(labels) - 1
     chosen = [final] if grouping.edges else []
     step = max(half) * 2 + 8
@@ -254,7 +186,7 @@ def _marks(sums: GroupedCounts, starts: list[float], widths: list[float], bottom
     for index in chosen:
         x = places[index]
         marks.append(shape("line", x1=x, x2=x, y1=bottom, y2=bottom + 4, class_="tick"))
-        marks.append(tag("text", labels[index], x=min(x, WIDE - half[index]), y=bottom + 16, class_="mark mid"))
+        marks.append(tag("text", labels[index], x=min(x, CHART_WIDTH - half[index]), y=bottom + 16, class_="mark mid"))
     return marks
 
 
@@ -278,12 +210,3 @@ def _kind(sums: GroupedCounts, index: int) -> str:
 
 def _title(sums: GroupedCounts) -> str:
     return f"Estimated counts by {readable(sums.names[0], 60)}"
-
-
-def _thinned_ticks(axis: Axis) -> list[float]:
-    """Every n-th tick, counted from zero, with n so large that their texts do not touch."""
-    widest = max(width(compact(tick), SMALL) for tick in axis.ticks) + 10
-    gap = abs(axis.stop - axis.start) / max(len(axis.ticks) - 1, 1)
-    every = max(1, math.ceil(widest / gap))
-    zero = axis.ticks.index(min(axis.ticks, key=abs))
-    return [tick for index, tick in enumerate(axis.ticks) if (index - zero) % every == 0]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hush.release.release import Release
+from hush.render.charts import CHART_WIDTH
 from hush.report import report_html
-from hush.report.charts import WIDE, bar_chart
+from hush.report.bar_charts import bar_chart
 from hush.report.level_groups import group_levels, grouped
 from hush.schema import Column, Integer, Numeric, Schema
 
@@ -47,7 +48,7 @@ def test_the_last_edge_is_labelled(make: Callable[..., Release]) -> None:
     places = marks(chart(make, equal, [100.0] * 25))
     assert {"0", "25,000", "100,000", "120,000", "(missing)"} <= set(places)
     assert places["(missing)"] - places["120,000"] > 0.6 * 11 * (len("120,000") + len("(missing)")) / 2
-    assert max(places.values()) < WIDE
+    assert max(places.values()) < CHART_WIDTH
     assert "99" in marks(chart(make, Integer(name="age", low=0, high=99), [100.0] * 100))
 
 
