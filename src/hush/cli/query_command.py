@@ -72,13 +72,12 @@ def query(
 
 def _threshold(loaded: hush.Release | hush.Model, text: str, level: float) -> hush.Answers:
     """The answers to one threshold, written like a workload of one."""
-    from hush.workloads import ThresholdTerm
     from hush.workloads.workload_text import parse_workload
 
     terms = parse_workload(loaded.schema, text).terms
-    if len(terms) != 1 or not (terms[0].plain or isinstance(terms[0], ThresholdTerm)):
+    if len(terms) != 1 or not terms[0].symmetric:
         raise click.UsageError(f"--threshold {text!r}: expected one set of columns, such as '2-of sex,region,employed'")
-    r = getattr(terms[0], "at_least", len(terms[0].clique))
+    r = terms[0].columns_to_agree
     if isinstance(loaded, hush.Model):
         return loaded.threshold(terms[0].clique, r=r)
     return loaded.threshold(terms[0].clique, r=r, level=level)

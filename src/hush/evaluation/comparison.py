@@ -21,7 +21,7 @@ from hush.release.release import Release
 from hush.render.text_table import TextColumn, TextTable, counted, number_columns
 from hush.schema import Schema
 from hush.tables.table import Table
-from hush.workloads import ProductTerm, Workload
+from hush.workloads import Workload
 
 
 def cramers_v(table: Any) -> float:
@@ -202,7 +202,8 @@ def compare(
         Pair(clique, _distance(truth, estimate), cramers_v(truth), cramers_v(estimate))
         for clique, truth, estimate in paired(domain, list(itertools.combinations(several, 2)), exact, estimated)
     ]
-    sets = all(isinstance(term, ProductTerm) and all(map(_is_set, term.blocks)) for term in workload)
+    products = [term.product for term in workload]
+    sets = all(product is not None and all(map(_is_set, product.blocks)) for product in products)
     sampled = Resampling(rows)
     take = (lambda term, answers: sampled.add(answers, term.weight)) if sets else None
     errors = term_errors(workload, exact, estimated, zeros=zeros, seen=take, progress=progress)

@@ -33,7 +33,7 @@ from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.render.text_table import TextTable, number_columns
 from hush.tables.table import Table
-from hush.workloads import Term, ThresholdTerm, Workload
+from hush.workloads import Term, Workload
 from hush.workloads.term import merged
 from hush.workloads.threshold_term import threshold_term
 from hush.workloads.workload_text import parse_workload
@@ -331,15 +331,12 @@ def _kinds(history: Workload) -> dict[Kind, float]:
     for term in history:
         if term.plain and not term.clique:
             continue
-        if isinstance(term, ThresholdTerm):
-            kinds[len(term.clique), term.at_least] += term.weight  # type: ignore[assignment]
-        elif term.plain:
-            kinds[len(term.clique), len(term.clique)] += term.weight  # type: ignore[assignment]
-        else:
+        if not term.symmetric:
             raise WorkloadError(
                 f"the {term.kind} {term.text} in the history is neither a table over some columns nor a threshold; "
                 "leave it out"
             )
+        kinds[len(term.clique), term.columns_to_agree] += term.weight  # type: ignore[assignment]
     if not kinds:
         raise WorkloadError("the history asks for the total alone; give tables over some columns, such as 'age,sex'")
     return dict(kinds)

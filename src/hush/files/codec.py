@@ -70,6 +70,7 @@ def _plain(value: Any, path: str, arrays: Arrays) -> Any:
         case msgspec.Struct():
             config = value.__struct_config__
             fields = {name: getattr(value, name) for name in value.__struct_fields__}
+            fields = {name: inner for name, inner in fields.items() if inner is not msgspec.UNSET}
             tag = {} if config.tag is None else {str(config.tag_field): config.tag}
             return tag | _plain(fields, path, arrays)
         case Mapping():

@@ -31,7 +31,6 @@ from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import JointPrecision, LinearStrategy
 from hush.strategies.product_strategy import ProductStrategy
 from hush.strategies.strategy import NoiseKind
-from hush.workloads import ThresholdTerm
 
 LinearMeasurements: TypeAlias = Measurements[LinearStrategy]
 
@@ -117,10 +116,10 @@ class LocalEstimates(_ProductEstimates):
         values = apply_each(blocks, self._values(product, names))
         return values, product.variances(names, blocks)
 
-    def threshold_product(self, term: ThresholdTerm) -> ProductStrategy | None:
-        """The product that the counts of a threshold's clique are from; None if it measures some of them together."""
-        product = self._best(term.clique, self._levels(term.clique))
-        apart = all(len(group) == 1 for group in product.groups if set(group) & set(term.clique))
+    def product_of_levels(self, clique: Clique) -> ProductStrategy | None:
+        """The product that the counts of a clique are from; None if it measures some of their columns together."""
+        product = self._best(clique, self._levels(clique))
+        apart = all(len(group) == 1 for group in product.groups if set(group) & set(clique))
         return product if apart else None
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:

@@ -23,7 +23,7 @@ from hush.privacy.sensitivity import Neighbours
 from hush.strategies.noise_allocation import Loss, MaxVariance, SumOfVariances, loss_of
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
-from hush.workloads import FormulaTerm, Workload
+from hush.workloads import Workload
 
 if TYPE_CHECKING:
     from hush.mechanisms.session import Session
@@ -209,7 +209,7 @@ def _hdmm_reason(workload: Workload, *, total: bool, thorough: bool) -> str:
     """Why HDMM is left out; nothing if it is not."""
     if not total:
         return "it makes rmse small, nothing else"
-    if any(isinstance(term, FormulaTerm) for term in workload):
+    if not workload.factorises:
         return "it is for products of query blocks and thresholds"
     if len(workload) > MOST_TERMS:
         return f"{len(workload):,} terms take long; name it to try"

@@ -27,7 +27,7 @@ from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.select_residual import direct_residual
 from hush.strategies.strategy import NoiseKind, Strategy
 from hush.strategies.term_table import TermGrams
-from hush.workloads import ThresholdTerm, Workload
+from hush.workloads import Workload
 
 GAUSSIAN = "gaussian"
 DIRECT = "direct"
@@ -99,7 +99,7 @@ class Direct(StrategyMechanism):
     least_squares: str = "local"
 
     def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> Strategy:
-        threshold = next((term for term in workload if isinstance(term, ThresholdTerm)), None)
+        threshold = next((term for term in workload if term.symmetric and not term.plain), None)
         if threshold is not None:
             if noise is NoiseKind.LAPLACE or not workload.symmetric:
                 raise WorkloadError(

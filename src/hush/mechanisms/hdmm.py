@@ -18,7 +18,7 @@ from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.product_strategy import recovered
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
-from hush.workloads import ProductTerm, Workload
+from hush.workloads import Workload
 
 NAME = "hdmm"
 MOST_CELLS = 2.0**28  # that one product over several terms may measure
@@ -74,6 +74,6 @@ class HDMM(StrategyMechanism):
 
     def _operators(self, workload: Workload) -> Sequence[str]:
         """Those that are asked for; without unions of products where a threshold would need several of them."""
-        if all(isinstance(term, ProductTerm) for term in workload):
+        if all(term.product is not None for term in workload):
             return self.operators
         return [name for name in self.operators if name != "plus"]

@@ -36,7 +36,7 @@ from hush.strategies.strategy import NoiseKind, PredictedErrors, Strategy, unit_
 from hush.strategies.strategy_files import StrategyFile, SumStrategyFile, store_strategy, sums_inconsistency
 from hush.strategies.sum_strategy import SumStrategy, sums_share
 from hush.strategies.term_table import TermGrams
-from hush.workloads import FormulaTerm, ProductTerm, Term, Workload
+from hush.workloads import Term, Workload
 from hush.workloads.sum_term import row_terms
 from hush.workloads.workload_files import WorkloadFile
 
@@ -53,15 +53,15 @@ def rmse_bound(
 ) -> tuple[float, str] | None:
     """An RMSE that no unbiased linear mechanism of this noise and cost can beat, and which bound it is.
 
-    None if neighbours exchange rows, if there are too many terms or formulas among them, or if the noise has no
-    variance: no bound is known.
+    None if neighbours exchange rows, if there are too many terms, if the Gram matrix is no sum of products as with
+    formulas, or if the noise has no variance: no bound is known.
 
     Reference: [Li 2013, Thm 4.1], per unit of the least variance that the exact noise can have.
     """
     least = unit_variance(noise, cost)
     if neighbours is not Neighbours.ADD_REMOVE or least == 0:
         return None
-    if any(isinstance(term, FormulaTerm) for term in workload):
+    if not workload.factorises:
         return None
     try:
         total, word = lower_bound(TermGrams.of(workload), largest=LARGEST_EXACT)
@@ -249,7 +249,8 @@ class Plan:
         """The variance of every query of a term of the workload, one axis per attribute of the term."""
         term = self._listed(which)
         if self.strategy is None:
-            shape = [block.shape[0] for block in term.blocks] if isinstance(term, ProductTerm) else term.queries
+            product = term.product
+            shape = term.queries if product is None else [block.shape[0] for block in product.blocks]
             return np.full(shape, np.nan)
         return self.strategy.term_variances(term)
 
@@ -291,8 +292,9 @@ class Plan:
             return f"nothing is promised beforehand; {self.settings.states}"
         if (claim := self.settings.claim(self)) is not None:
             return claim
-        if any(isinstance(term, FormulaTerm) for term in self.workload):
-            return "the best noise for what it measures; another strategy may answer its formulas better"
+        if not self.workload.factorises:
+            other = next(term.kind for term in self.workload if not term.factorises)
+            return f"the best noise for what it measures; another strategy may answer its {other}s better"
         return self.strategy.claim(self.loss, self.beside_bound)
 
     def beside_bound(self) -> str:

@@ -38,7 +38,7 @@ from hush.privacy.selection import ExponentialMechanism, TopK
 from hush.release.rounds import Round
 from hush.render.text_table import counted
 from hush.schema import Schema
-from hush.workloads import ThresholdTerm, Workload
+from hush.workloads import Workload
 from hush.workloads.threshold_target import TargetQuery
 
 NAME = "rap"
@@ -476,17 +476,12 @@ class RAPRun:
 
 def asks_thresholds(workload: Workload) -> bool:
     """Whether some answers need fewer than all columns of their clique to agree."""
-    return any(isinstance(term, ThresholdTerm) for term in workload)
-
-
-def at_least_of(term: object) -> int:
-    """How many columns of a term's clique a row must agree in: all of them, but for thresholds."""
-    return term.at_least if isinstance(term, ThresholdTerm) else len(term.clique)  # type: ignore[attr-defined]
+    return any(term.columns_to_agree < len(term.clique) for term in workload)
 
 
 def asked_of(workload: Workload) -> tuple[tuple[Clique, int], ...]:
     """The cliques of a workload, each with how many of its columns are to agree."""
-    return tuple(dict.fromkeys((term.clique, at_least_of(term)) for term in workload if term.clique))
+    return tuple(dict.fromkeys((term.clique, term.columns_to_agree) for term in workload if term.clique))
 
 
 def whole_tables(domain: Domain, asked: Sequence[tuple[Clique, int]], largest: int = LARGEST_ORDER) -> list[Clique]:

@@ -25,9 +25,9 @@ from hush.release.answers import Answers, check_level, spare
 from hush.release.error_bounds import ErrorBounds, bound_note
 from hush.release.intervals import FixedIntervals, ModelIntervals, Signs
 from hush.release.model_estimates import Distribution, Misfit, ModelEstimates
-from hush.release.term_answers import formula_answers, query_signs, targets, term_answers, threshold_answers
+from hush.release.term_answers import query_signs, term_answers, term_groups
 from hush.schema import Schema
-from hush.workloads import FormulaTerm, ProductTerm, ThresholdTerm
+from hush.workloads import Term
 
 # The mean squared distance of a model from noisy tables, in variances of the noise, is 1 for a perfect model, 2 for a
 # model that is as far from the truth as the noise is; and less for either if the model follows the noise.
@@ -164,56 +164,35 @@ def table_answers(
 
 
 def bounded_term_answers(
-    schema: Schema, term: ProductTerm, estimates: Estimates, *, level: float = 0.95, notes: Iterable[str] = ()
+    schema: Schema, term: Term, estimates: Estimates, *, level: float = 0.95, notes: Iterable[str] = ()
 ) -> Answers:
     """Every query of a term, with exact standard errors or with the bound on its table, as in `table_answers`."""
     if not (isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(term.clique)):
         return term_answers(schema, term, estimates, level=level, notes=notes)
-    note = bound_note(term.clique, estimates.l1_bound(term.clique, check_level(level)), level)
-    answers = term_answers(schema, term, estimates, level=level, notes=(note, *notes))
-    largest: Floats = np.ones(())
-    for block in term.blocks:
-        largest = np.multiply.outer(largest, largest_coefficients(block))
-    largest, signs = largest.ravel(), query_signs(term)
-    lowest, highest = np.where(signs > 0, 0.0, -largest), np.where(signs < 0, 0.0, largest)
-    margin = estimates.margin(term.clique, lowest, highest, level)
-    error_kind = ErrorKind.NONE if np.isnan(margin).all() else ErrorKind.BOUND
-    (value,) = answers.quantities
-    intervals = FixedIntervals(value.estimate - margin, value.estimate + margin, level)
-    return replace(answers, quantities=(replace(value, error_kind=error_kind, intervals=intervals),))
-
-
-def counted_answers(
-    schema: Schema,
-    term: ThresholdTerm | FormulaTerm,
-    estimates: Estimates,
-    *,
-    level: float = 0.95,
-    notes: Iterable[str] = (),
-) -> Answers:
-    """A threshold or a formula, whose coefficients are 0 and 1: standard errors, or the bound on the table."""
-    if not (isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(term.clique)):
-        if isinstance(term, ThresholdTerm):
-            return threshold_answers(schema, term, estimates, level=level, notes=notes)
-        return formula_answers(term, estimates, level=level, notes=notes)
-    margin = float(estimates.margin(term.clique, np.zeros(()), np.ones(()), check_level(level)))
+    sizes = estimates.domain.sizes(term.clique)
+    if (product := term.product) is None:
+        values = term.exact_answers(estimates.counts(term.clique))
+        lowest, highest = term.extremes(sizes)
+    else:
+        values, _ = estimates.product(product.clique, product.blocks)
+        largest: Floats = np.ones(())
+        for block in product.blocks:
+            largest = np.multiply.outer(largest, largest_coefficients(block))
+        largest, signs = largest.ravel(), query_signs(term, sizes)
+        lowest, highest = np.where(signs > 0, 0.0, -largest), np.where(signs < 0, 0.0, largest)
+    margin = estimates.margin(term.clique, lowest, highest, check_level(level))
     note = bound_note(term.clique, estimates.l1_bound(term.clique, level), level)
-    return model_answers(schema, term, estimates.counts(term.clique), level, (note, *notes), margin)
+    return model_answers(schema, term, values, level, (note, *notes), margin)
 
 
 def model_answers(
-    schema: Schema,
-    term: ThresholdTerm | FormulaTerm,
-    counts: Floats,
-    level: float,
-    notes: Iterable[str],
-    margin: float = np.nan,
+    schema: Schema, term: Term, values: Floats, level: float, notes: Iterable[str], margin: Floats | float = np.nan
 ) -> Answers:
-    """A threshold or a formula from the counts of a model, each number off by at most a margin where there is one."""
-    values = term.exact_answers(counts).ravel()
-    kind = ErrorKind.NONE if np.isnan(margin) else ErrorKind.BOUND
+    """The answers of a term from a model, each off by at most a margin where there is one."""
+    groups, said = term_groups(schema, term)
+    values = np.ravel(values)
+    kind = ErrorKind.NONE if np.isnan(margin).all() else ErrorKind.BOUND
     intervals = FixedIntervals(values - margin, values + margin, level)
-    value = Quantity(spare("count", term.clique), values, np.full(values.shape, np.nan), kind, intervals)
-    if isinstance(term, ThresholdTerm):
-        return targets(schema, term, value, level, notes)
-    return Answers(groups=(), quantities=(value,), level=level, notes=(f"of the rows for which {term.text}.", *notes))
+    count = spare("count", [group.name for group in groups])
+    value = Quantity(count, values, np.full(values.shape, np.nan), kind, intervals)
+    return Answers(groups=groups, quantities=(value,), level=level, notes=(*said, *notes))

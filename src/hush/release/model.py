@@ -224,7 +224,7 @@ class Model:
             return self.marginal(names)
         term = ThresholdTerm(names, self.domain.sizes(names), r)
         term.check(self.domain)
-        return model_answers(self.schema, term, self.counts(names), 0.95, self._notes())
+        return model_answers(self.schema, term, term.exact_answers(self.counts(names)), 0.95, self._notes())
 
     def tables(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
         """The counts over many cliques at once, computed together."""

@@ -38,7 +38,7 @@ from hush.release.statement import STAMP, Statement
 from hush.render.text_table import TextTable
 from hush.schema import Schema
 from hush.strategies.strategy_files import sums_inconsistency
-from hush.workloads import FormulaTerm, ProductTerm, Term, ThresholdTerm, Workload
+from hush.workloads import Term, ThresholdTerm, Workload
 from hush.workloads.sum_term import grid_fault
 from hush.workloads.term import not_answered
 from hush.workloads.workload_files import WorkloadFile
@@ -221,7 +221,9 @@ class Release:
         names = self._covered(self.domain.named(attributes), unbiased=unbiased)
         if r == len(names) and not isinstance(r, bool):
             return self.marginal(names, level=level, unbiased=unbiased)
-        return self._counted(ThresholdTerm(names, self.domain.sizes(names), r), level, unbiased)
+        term = ThresholdTerm(names, self.domain.sizes(names), r)
+        term.check(self.domain)
+        return self._term_answers(term, level, unbiased)
 
     def _closer_model(self, clique: Clique, unbiased: bool) -> Estimates | None:
         """The model of an adaptive mechanism, where its counts are probably closer than unbiased ones."""
@@ -231,39 +233,36 @@ class Release:
             return None
         return self.estimates.closer_model(clique)
 
-    def _counted(self, term: ThresholdTerm | FormulaTerm, level: float, unbiased: bool) -> Answers:
-        from hush.release.bounded_answers import counted_answers, with_model_estimates
-
-        term.check(self.domain)
-        self._covered(term.clique, unbiased=unbiased)
-        if self.domain.size(term.clique) > LARGEST_TABLES:
-            cells = f"{self.domain.size(term.clique):,} cells: at most {LARGEST_TABLES:,} are possible"
-            raise SizeError(f"{term.text} needs a table of {cells}; ask for one over fewer columns")
-        answers = counted_answers(self.schema, term, self.estimates, level=level, notes=self._notes())
-        if (model := self._closer_model(term.clique, unbiased)) is not None:
-            return with_model_estimates(answers, term.exact_answers(model.counts(term.clique)))
-        return self._based(answers)
-
     def term(self, which: int | Term = 0, *, level: float = 0.95, unbiased: bool = False) -> Answers:
-        """The answers to one term of the workload, by its index or itself: a product of blocks, threshold or formula.
+        """The answers to one term of the workload, by its index or itself, of any kind.
 
-        Every combination of queries, one on each attribute, has an estimate with its exact standard error, or with a
-        bound if a model answers it. Any other term that the release can estimate may be asked for too. Estimates are
-        those of `counts`.
+        Every query has an estimate with its standard error, or with a bound if a model answers it. Any other term that
+        the release can estimate may be asked for too. Estimates are those of `counts`.
         """
+        return self._term_answers(self._term(which), level, unbiased)
+
+    def _term_answers(self, term: Term, level: float, unbiased: bool) -> Answers:
         from hush.release.bounded_answers import bounded_term_answers, with_model_estimates
         from hush.release.term_answers import query_signs
 
-        term = self._term(which)
-        if isinstance(term, ThresholdTerm | FormulaTerm):
-            return self._counted(term, level, unbiased)
-        numbers = math.prod(block.shape[0] for block in term.blocks)
+        product = term.product
+        if product is None:
+            # such a term is answered from the table over its clique
+            self._covered(term.clique, unbiased=unbiased)
+            if self.domain.size(term.clique) > LARGEST_TABLES:
+                cells = f"{self.domain.size(term.clique):,} cells: at most {LARGEST_TABLES:,} are possible"
+                raise SizeError(f"{term.text} needs a table of {cells}; ask for one over fewer columns")
+        numbers = term.queries if product is None else math.prod(block.shape[0] for block in product.blocks)
         if numbers > LARGEST_TABLES:
             raise SizeError(f"the term asks for {numbers:,} numbers; ask for at most {LARGEST_TABLES:,} at a time")
         answers = bounded_term_answers(self.schema, term, self.estimates, level=level, notes=self._notes())
-        if (model := self._closer_model(term.clique, unbiased)) is not None:
-            return with_model_estimates(answers, model.product(term.clique, term.blocks)[0], query_signs(term))
-        return self._based(answers)
+        if (model := self._closer_model(term.clique, unbiased)) is None:
+            return self._based(answers)
+        if product is None:
+            values = term.exact_answers(model.counts(term.clique))
+        else:
+            values, _ = model.product(product.clique, product.blocks)
+        return with_model_estimates(answers, values, query_signs(term, self.domain.sizes(term.clique)))
 
     def combination(self, parts: Sequence[tuple[Iterable[str], Any]], *, level: float = 0.95) -> Answers:
         """A linear combination of cells of several tables, with its exact standard error.
@@ -317,12 +316,12 @@ class Release:
         if method not in (*CELL_METHODS, "clip"):
             raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(CELL_METHODS)}, clip")
         term = self._term(which)
-        if not isinstance(term, ProductTerm):
+        if (product := term.product) is None:
             raise not_answered(term)
         self.record.require_tables()
         unbiased = self.term(which, level=level, unbiased=True)
-        values = None if method == "clip" else block_answers(*self.record.nonnegative_cells(self, method), term)
-        answers = nonnegative_answers(unbiased, term, values)
+        values = None if method == "clip" else block_answers(*self.record.nonnegative_cells(self, method), product)
+        answers = nonnegative_answers(unbiased, product, values)
         return replace(answers, quantities=self._based(answers).quantities)
 
     @property
@@ -628,19 +627,16 @@ class Release:
         ones = np.ones(self.domain.sizes(clique))
         return self.estimates.covariance(clique, ones, ones, len(clique))
 
-    def _term(self, which: int | Term) -> ProductTerm | ThresholdTerm | FormulaTerm:
+    def _term(self, which: int | Term) -> Term:
         if isinstance(which, Term):
             (term,) = Workload(self.domain, [which])
-        else:
-            last = len(self.workload) - 1
-            if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which <= last:
-                raise WorkloadError(
-                    f"term {shown(which)}: expected a ProductTerm, or an index from 0 to {last} into the workload"
-                )
-            term = self.workload.terms[which]
-        if not isinstance(term, ProductTerm | ThresholdTerm | FormulaTerm):
-            raise not_answered(term)
-        return term
+            return term
+        last = len(self.workload) - 1
+        if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which <= last:
+            raise WorkloadError(
+                f"term {shown(which)}: expected a ProductTerm, or an index from 0 to {last} into the workload"
+            )
+        return self.workload.terms[which]
 
     def _covered(self, clique: Iterable[str], *, unbiased: bool = False) -> Clique:
         names = self.domain.check(clique)

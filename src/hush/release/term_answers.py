@@ -16,9 +16,9 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.errors import WorkloadError
-from hush.inference.error_margins import product_margins, sum_margins
+from hush.inference.error_margins import product_margins
 from hush.inference.estimates import Estimates
-from hush.inference.threshold_estimates import threshold_estimates
+from hush.inference.term_estimates import term_estimates
 from hush.linops import (
     AllRange,
     Dense,
@@ -37,7 +37,7 @@ from hush.release.answer_columns import Codes, ErrorKind, GroupColumn, Quantity,
 from hush.release.answers import Answers, check_level, spare
 from hush.release.intervals import NoiseIntervals, Signs, clipped
 from hush.schema import Column, Schema
-from hush.workloads import FormulaTerm, ProductTerm, ThresholdTerm
+from hush.workloads import ProductTerm, Term
 
 TOTAL = "(total)"
 BOUNDED = "the standard errors are at most what follows ±: that of a sum is at most the sum of those of its parts."
@@ -104,71 +104,62 @@ def _run(labels: Sequence[str], first: int, last: int) -> str:
 
 
 def term_answers(
-    schema: Schema, term: ProductTerm, estimates: Estimates, *, level: float, notes: Iterable[str] = ()
+    schema: Schema, term: Term, estimates: Estimates, *, level: float, notes: Iterable[str] = ()
 ) -> Answers:
-    """One row for each combination of queries, one on each attribute, with its estimate and standard error."""
+    """One row for each query of a term, with its estimate and an exact or bounded standard error."""
     check_level(level)
+    groups, said = term_groups(schema, term)
+    count = spare("count", [group.name for group in groups])
+    if (product := term.product) is not None:
+        values, variances = estimates.product(product.clique, product.blocks)
+        errors = np.sqrt(np.maximum(variances, 0.0))  # rounding may leave a small negative variance
+        intervals = NoiseIntervals(values.ravel(), product_margins(estimates, product.clique, product.blocks, errors))
+        value = Quantity(count, values.ravel(), errors.ravel(), intervals=intervals)
+    else:
+        answer = term_estimates(estimates, term)
+        kind = ErrorKind.EXACT if answer.exact else ErrorKind.BOUND
+        intervals = NoiseIntervals(answer.values, answer.margins)
+        value = Quantity(count, answer.values, answer.std_error, kind, intervals)
+        said = said if answer.exact else (*said, BOUNDED)
+    return Answers(groups=groups, quantities=(value,), level=level, notes=(*said, *notes))
+
+
+def term_groups(schema: Schema, term: Term) -> tuple[tuple[GroupColumn | QueryColumn, ...], tuple[str, ...]]:
+    """The columns that say what each answer of a term is, and the notes on them.
+
+    A product has one column for each attribute, and so has a term that asks about every cell. Any other term of
+    several queries has one column with a label for each.
+    """
     columns = [schema[name] for name in term.clique]
-    pairs = list(zip(columns, term.blocks, strict=True))
-    labels = [
-        None if isinstance(block, Identity) else row_labels(block, [column.label(code) for code in range(column.size)])
-        for column, block in pairs
-    ]
-    values, variances = estimates.product(term.clique, term.blocks)
-    codes = np.unravel_index(np.arange(values.size), values.shape) if columns else ()
-    errors = np.sqrt(np.maximum(variances, 0.0))  # rounding may leave a small negative variance
-    cells, margins = values.ravel(), product_margins(estimates, term.clique, term.blocks, errors)
+    note = (term.note,) if term.note else ()
+    if term.product is term:
+        return _product_groups(columns, term.product)
+    if term.per_cell:
+        codes = np.unravel_index(np.arange(term.queries), [column.size for column in columns])
+        cells = tuple(GroupColumn(column.name, column, code) for column, code in zip(columns, codes, strict=True))
+        return cells, (*note, *group_notes(columns))
+    if term.queries == 1:
+        return (), note
+    labels = term.labels([[column.label(code) for code in range(column.size)] for column in columns])
+    return (QueryColumn("query", tuple(labels), np.arange(term.queries)),), (*note, *group_notes(columns))
+
+
+def _product_groups(
+    columns: Sequence[Column], product: ProductTerm
+) -> tuple[tuple[GroupColumn | QueryColumn, ...], tuple[str, ...]]:
+    pairs = list(zip(columns, product.blocks, strict=True))
+    shape = [block.shape[0] for block in product.blocks]
+    codes = np.unravel_index(np.arange(math.prod(shape)), shape) if pairs else ()
+    groups = tuple(
+        GroupColumn(column.name, column, code)
+        if isinstance(block, Identity)
+        else QueryColumn(
+            column.name, tuple(row_labels(block, [column.label(code) for code in range(column.size)])), code
+        )
+        for (column, block), code in zip(pairs, codes, strict=True)
+    )
     orders = [_order_note(column, block) for column, block in pairs if isinstance(block, Permuted)]
-    return Answers(
-        groups=tuple(
-            GroupColumn(column.name, column, code) if texts is None else QueryColumn(column.name, tuple(texts), code)
-            for column, texts, code in zip(columns, labels, codes, strict=True)
-        ),
-        quantities=(
-            Quantity(spare("count", term.clique), cells, errors.ravel(), intervals=NoiseIntervals(cells, margins)),
-        ),
-        level=level,
-        notes=(*group_notes(columns), *orders, *notes),
-    )
-
-
-def threshold_answers(
-    schema: Schema, term: ThresholdTerm, estimates: Estimates, *, level: float, notes: Iterable[str] = ()
-) -> Answers:
-    """One row for each target: the rows that agree with it often enough, with an exact or bounded standard error."""
-    check_level(level)
-    found = threshold_estimates(estimates, term)
-    said = () if found.exact else (BOUNDED,)
-    kind = ErrorKind.EXACT if found.exact else ErrorKind.BOUND
-    value = Quantity(
-        spare("count", term.clique), found.values, found.std_error, kind, NoiseIntervals(found.values, found.margins)
-    )
-    return targets(schema, term, value, level, (*said, *notes))
-
-
-def targets(schema: Schema, term: ThresholdTerm, value: Quantity, level: float, notes: Iterable[str]) -> Answers:
-    """The answers of a threshold, labelled with their targets."""
-    columns = [schema[name] for name in term.clique]
-    codes = np.unravel_index(np.arange(term.queries), term.sizes)
-    agree = f"each count is of the rows that agree with the line in at least {term.at_least} of {len(columns)} columns."
-    return Answers(
-        groups=tuple(GroupColumn(column.name, column, code) for column, code in zip(columns, codes, strict=True)),
-        quantities=(value,),
-        level=level,
-        notes=(agree, *group_notes(columns), *notes),
-    )
-
-
-def formula_answers(term: FormulaTerm, estimates: Estimates, *, level: float, notes: Iterable[str] = ()) -> Answers:
-    """The number of rows that satisfy a formula, with its exact standard error."""
-    check_level(level)
-    inside = term.diagram.inside().astype(np.float64)
-    values = term.exact_answers(estimates.counts(term.clique))
-    variance = np.asarray(estimates.covariance(term.clique, inside, inside, 0))
-    error = np.sqrt(np.maximum(variance, 0.0)).reshape(1)
-    margins = sum_margins(estimates, term.clique, inside, 0, error)
-    value = Quantity("count", values, error, intervals=NoiseIntervals(values, margins))
-    return Answers(groups=(), quantities=(value,), level=level, notes=(f"of the rows for which {term.text}.", *notes))
+    return groups, (*group_notes(columns), *orders)
 
 
 def _order_note(column: Column, block: Permuted) -> str:
@@ -209,7 +200,7 @@ def nonnegative_answers(answers: Answers, term: ProductTerm, values: Floats | No
     they bound the error of clipped answers; they say nothing about single estimates of other values, and are marked so.
     """
     (unbiased,) = answers.quantities
-    signs = query_signs(term)
+    signs = query_signs(term, tuple(block.shape[1] for block in term.blocks))
     estimate = clipped(unbiased.estimate if values is None else np.asarray(values, dtype=np.float64).ravel(), signs)
     error_kind, further = (ErrorKind.BOUND, CLIPPED) if values is None else (ErrorKind.NONE, SETTLED)
     return NonnegativeAnswers(
@@ -222,19 +213,22 @@ def nonnegative_answers(answers: Answers, term: ProductTerm, values: Floats | No
     )
 
 
-def query_signs(term: ProductTerm) -> Signs:
+def query_signs(term: Term, sizes: tuple[int, ...]) -> Signs:
     """1 for each query of a term without negative coefficients, -1 for each without positive ones, 0 for others.
 
     >>> from hush.linops import Dense
-    >>> query_signs(ProductTerm(("a", "b"), (Dense([[1, 2], [1, -1], [0, -1]]), Prefix(2)))).tolist()
+    >>> query_signs(ProductTerm(("a", "b"), (Dense([[1, 2], [1, -1], [0, -1]]), Prefix(2))), (2, 2)).tolist()
     [1, 1, 0, 0, -1, -1]
     """
-    signs = np.ones((1,) * len(term.blocks), dtype=np.int8)
-    for axis, block in enumerate(term.blocks):
-        shape = [1] * len(term.blocks)
+    if (product := term.product) is None:
+        lowest, highest = (np.broadcast_to(ends, term.queries) for ends in term.extremes(sizes))
+        return np.where(lowest >= 0, 1, np.where(highest <= 0, -1, 0)).astype(np.int8)
+    signs = np.ones((1,) * len(product.blocks), dtype=np.int8)
+    for axis, block in enumerate(product.blocks):
+        shape = [1] * len(product.blocks)
         shape[axis] = block.shape[0]
         signs = signs * _row_signs(block).reshape(shape)
-    return np.asarray(signs.reshape(math.prod(block.shape[0] for block in term.blocks)))
+    return np.asarray(signs.reshape(math.prod(block.shape[0] for block in product.blocks)))
 
 
 def _row_signs(block: LinearOperator) -> Signs:

@@ -92,7 +92,7 @@ def by_table(release: Release) -> list[Precision]:
 
 def _products(release: Release) -> list[ProductTerm]:
     """The tables of the workload; thresholds and formulas have no naive answer to stand beside."""
-    return [term for term in release.workload if isinstance(term, ProductTerm)]
+    return [product for term in release.workload if (product := term.product) is not None]
 
 
 def overall(entries: Sequence[Precision]) -> Precision:
@@ -220,7 +220,7 @@ def comparison_section(release: Release, entries: Sequence[Precision], number: i
 
 def _others(release: Release) -> Markup | None:
     """Which thresholds and formulas were asked for, and where their answers are."""
-    texts = [term.text for term in release.workload if not isinstance(term, ProductTerm)]
+    texts = [term.text for term in release.workload if term.product is None]
     if not texts:
         return None
     more = f" and {len(texts) - MOST_NAMED:,} more" if len(texts) > MOST_NAMED else ""

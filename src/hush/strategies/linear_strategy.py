@@ -37,7 +37,7 @@ from hush.strategies.residual_strategy import ResidualStrategy, beyond_extremes,
 from hush.strategies.strategy import NoiseKind, split_exactly
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import mean_variances
-from hush.workloads import ProductTerm, Term, ThresholdTerm, Workload
+from hush.workloads import ProductTerm, Term, Workload
 from hush.workloads.term import not_answered
 
 LARGEST_MATRIX = 4096  # cells up to which N^+ is held as a matrix
@@ -258,7 +258,7 @@ class LinearStrategy:
 
     def product_for(self, term: Term) -> ProductStrategy:
         """The product that answers a term with the least error; WorkloadError where none can."""
-        able = [product for product in self.products if product.supports(term.clique, _blocks(term))]
+        able = [product for product in self.products if product.supports(term.clique, self._blocks(term))]
         if not able:
             raise WorkloadError(
                 f"the strategy does not support the queries on {', '.join(term.clique) or 'the total'}: they are no "
@@ -268,23 +268,31 @@ class LinearStrategy:
 
     def supports(self, term: Term) -> bool:
         """Whether a product of blocks, or every cell that a threshold is over, can be answered without bias."""
-        blocks = _blocks(term)
+        blocks = self._blocks(term)
         if self.recovery is Recovery.MARGINALS:
             return term.clique in self.residual.closure
         return any(product.supports(term.clique, blocks) for product in self.products)
+
+    def _blocks(self, term: Term) -> tuple[LinearOperator, ...]:
+        """The blocks that must be known to answer a term: its own, or every cell if it is no product."""
+        if not term.factorises:
+            raise not_answered(term)
+        if (asked := term.product) is not None:
+            return asked.blocks
+        return tuple(Identity(size) for size in self.domain.sizes(term.clique))
 
     def term_variances(self, term: Term) -> Floats:
         """The variance of every query of a term, one axis per block; see `exact`."""
         if self.recovery is Recovery.MARGINALS:
             return self.residual.term_variances(term)
-        if isinstance(term, ThresholdTerm):
-            return np.broadcast_to(self.product_for(term).threshold_variances(term), term.sizes)
-        if not isinstance(term, ProductTerm):
-            raise not_answered(term)
+        best, asked = self.product_for(term), term.product
+        if asked is None:
+            if (variances := best.term_variances(term)) is None:
+                raise not_answered(term)
+            return np.broadcast_to(variances, self.domain.sizes(term.clique))
         if self.recovery is Recovery.GLOBAL and self.joint.small:
-            self.product_for(term)
-            return self.joint.variances(term.clique, term.blocks)
-        return self.product_for(term).variances(term.clique, term.blocks)
+            return self.joint.variances(asked.clique, asked.blocks)
+        return best.variances(asked.clique, asked.blocks)
 
     def total_variance(self, term: Term) -> float:
         """The summed variance of the queries of a term; see `exact`."""
@@ -360,26 +368,17 @@ class LinearErrors:
         if self.strategy.recovery is Recovery.MARGINALS:
             return self.strategy.residual.max_variance(self.workload, weighted=False)
         joint = self.strategy.recovery is Recovery.GLOBAL and self.strategy.joint.small
-        if joint or not all(isinstance(term, ProductTerm) for term in self.workload):
+        if joint or any(term.product is None for term in self.workload):
             return max(float(self.strategy.term_variances(term).max()) for term in self.workload)
         return max(self.strategy.product_for(term).largest(term.clique, term.blocks) for term in self.workload.products)
 
 
-def _blocks(term: Term) -> tuple[LinearOperator, ...]:
-    """The blocks that a term needs to be supported: its own, or for a threshold every cell."""
-    if isinstance(term, ThresholdTerm):
-        return tuple(Identity(size) for size in term.sizes)
-    if not isinstance(term, ProductTerm):
-        raise not_answered(term)
-    return term.blocks
-
-
 def _total(product: ProductStrategy, term: Term) -> float:
-    """The summed variance of a term from one product; a threshold's is that of products with its Gram matrix."""
-    if isinstance(term, ThresholdTerm):
-        equal = term.reweighted(1.0).gram_products()
-        return math.fsum(each.weight * product.total(each.clique, each.blocks) for each in equal)
-    return product.total(term.clique, _blocks(term))
+    """The summed variance of a term from one product: that of products with the term's Gram matrix."""
+    if (asked := term.product) is not None:
+        return product.total(asked.clique, asked.blocks)
+    equal = term.reweighted(1.0).gram_products()
+    return math.fsum(each.weight * product.total(each.clique, each.blocks) for each in equal)
 
 
 def marginal_strategy(domain: Domain, products: Sequence[ProductStrategy]) -> ResidualStrategy:

@@ -25,8 +25,8 @@ from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, sensitivity
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.strategy import NoiseKind
-from hush.strategies.threshold_variances import factor_axis, threshold_variances
-from hush.workloads import ThresholdTerm
+from hush.strategies.term_variances import factor_axis
+from hush.workloads import Term
 
 
 class Recovery(StrEnum):
@@ -255,8 +255,11 @@ class ProductStrategy:
                 return False
         return True
 
-    def threshold_variances(self, term: ThresholdTerm) -> Floats:
-        """The variance of every target of a threshold; of length 1 along attributes whose levels are alike."""
+    def term_variances(self, term: Term) -> Floats | None:
+        """The variance of every query of a term that has a closed form for it; None for other terms.
+
+        Of length 1 along attributes whose levels are alike.
+        """
         scale, axes = self.variance, {}
         for group, factor, block in zip(self.groups, self.factors, self.blocks_of((), ()), strict=True):
             if len(group) > 1 and set(group) & set(term.clique):
@@ -268,7 +271,8 @@ class ProductStrategy:
                 axes[group[0]] = factor_axis(factor)
             else:
                 scale *= factor.total_variance(block)
-        return threshold_variances([(scale, [axes[name] for name in term.clique])], term)
+        variances = term.variances([axes[name] for name in term.clique])
+        return None if variances is None else np.maximum(scale * variances, 0.0)
 
     def total(self, clique: Clique, blocks: Sequence[LinearOperator]) -> float:
         """The summed variance of all queries of a product of blocks."""

@@ -41,10 +41,10 @@ from hush.strategies.product_strategy import LARGEST_ROWS, ProductQuery, too_lar
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.strategy import NoiseKind, split_exactly
 from hush.strategies.term_table import TermTable
-from hush.strategies.threshold_variances import residual_variances, set_weights
+from hush.strategies.term_variances import residual_variances
 from hush.strategies.variance_forms import largest_variances, mean_variances, privacy_coefficients
-from hush.workloads import FormulaTerm, ProductTerm, Term, ThresholdTerm, Workload
-from hush.workloads.term import EXTREME, not_answered
+from hush.workloads import Term, Workload
+from hush.workloads.term import EXTREME
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,15 +174,10 @@ class ResidualStrategy:
         return ResidualErrors(self, workload)
 
     def term_variances(self, term: Term) -> Floats:
-        if isinstance(term, ProductTerm):
-            return self.query_variances(term.clique, term.blocks)
+        if (product := term.product) is not None:
+            return self.query_variances(product.clique, product.blocks)
         ordered = self.domain.clique(term.clique)
-        noise, bases = self.subset_variances(ordered), self.clique_bases(term.clique)
-        if isinstance(term, ThresholdTerm):
-            return np.broadcast_to(residual_variances(noise, bases, term, ordered), term.sizes)
-        if isinstance(term, FormulaTerm):
-            return np.array([set_weights(term, bases) @ noise.T.ravel()])
-        raise not_answered(term)
+        return residual_variances(self.subset_variances(ordered), self.clique_bases(term.clique), term, ordered)
 
     def claim(self, loss: str, comparison: Callable[[], str]) -> str:
         if self.plain:
@@ -281,7 +276,7 @@ class ResidualStrategy:
 
     def max_variance(self, workload: Workload, *, weighted: bool = True) -> float:
         """The largest weight * variance of any query; `weighted=False` takes every weight as 1."""
-        if not self.plain and any(isinstance(term, ThresholdTerm) for term in workload):
+        if not self.plain and any(term.symmetric and term.product is None for term in workload):
             factors = [term.weight if weighted else 1.0 for term in workload]
             return max(w * float(self.term_variances(t).max()) for w, t in zip(factors, workload, strict=True))
         table = TermTable.of(workload)

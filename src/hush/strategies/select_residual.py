@@ -31,7 +31,7 @@ from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import largest_variances, mean_variances, privacy_coefficients
-from hush.workloads import ThresholdTerm, Workload
+from hush.workloads import Workload
 
 
 def select_residual(
@@ -85,7 +85,7 @@ def direct_residual(
     """
     table = TermTable.of(workload)
     closure, bases = table.closure(), table.bases()
-    moved = np.array([float(term.agreeing) if isinstance(term, ThresholdTerm) else 1.0 for term in workload])
+    moved = np.array([term.sensitivity(1) for term in workload])  # by one each
     precision = np.sqrt(table.weights * table.queries / moved)  # 1 / s_t^2, up to a factor
     # the mean variance of a term has lambda_A^2 prod_A (1 - 1 / n_i) / prod_{C \ A} n_i^2
     shares = mean_variances(table, closure, bases).T @ (precision * table.queries)

@@ -19,7 +19,7 @@ from hush.core.errors import SizeError
 from hush.linops import CompoundSymmetric, Identity, LinearOperator, Total
 from hush.strategies.closure import AxisIndices, Closure
 from hush.strategies.residual_basis import ResidualBasis, design_basis
-from hush.workloads import FormulaTerm, ProductTerm, Term, ThresholdTerm, Workload
+from hush.workloads import ProductTerm, Term, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +45,14 @@ class TermTable:
     groups: tuple[TermGroup, ...]
     blocks: tuple[tuple[int, LinearOperator], ...]
     weights: Floats  # (terms,)
-    others: Mapping[int, ThresholdTerm | FormulaTerm] = field(default_factory=dict)
+    others: Mapping[int, Term] = field(default_factory=dict)
 
     @classmethod
     def of(cls, workload: Workload) -> TermTable:
         """The table of a workload. O(total length of its cliques), mostly in array operations."""
         axis = {name: index for index, name in enumerate(workload.domain)}
-        others = {
-            index: term.over(workload.domain) if isinstance(term, ThresholdTerm) else term
-            for index, term in enumerate(workload)
-            if isinstance(term, ThresholdTerm | FormulaTerm)
-        }
-        terms = _marginals_for(others, workload) if others else workload.products
+        others = {index: term for index, term in enumerate(workload) if term.product is None}
+        terms = [term.product or _marginal(workload.domain, term) for term in workload]
         lengths = np.fromiter((len(term.clique) for term in terms), dtype=np.int64, count=len(terms))
         total = int(lengths.sum())
         names = itertools.chain.from_iterable(term.clique for term in terms)
@@ -125,13 +121,9 @@ class TermTable:
         return shares
 
 
-def _marginals_for(others: Mapping[int, Term], workload: Workload) -> tuple[ProductTerm, ...]:
-    """The terms, with the marginal over its clique in place of each that is no product."""
-    terms: list[Term] = list(workload)
-    for index, term in others.items():
-        blocks = tuple(Identity(size) for size in workload.domain.sizes(term.clique))
-        terms[index] = ProductTerm(term.clique, blocks, term.weight)
-    return Workload(workload.domain, terms).products
+def _marginal(domain: Domain, term: Term) -> ProductTerm:
+    """The marginal over the clique of a term, with its weight."""
+    return ProductTerm(term.clique, tuple(map(Identity, domain.sizes(term.clique))), term.weight)
 
 
 def _number(

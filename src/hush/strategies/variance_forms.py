@@ -18,21 +18,21 @@ Reference: [ResidualPlanner, Thm 4.4 and 4.7].
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.core.arrays import Floats, Integers
+from hush.core.arrays import Floats, Integers, reordered
 from hush.core.errors import SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.closure import AxisIndices, Closure
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.term_table import TermGroup, TermTable
-from hush.strategies.threshold_variances import set_weights
-from hush.workloads import Term, ThresholdTerm
+from hush.strategies.term_variances import mean_shares, query_shares
+from hush.workloads import Term
 
 if TYPE_CHECKING:
     import scipy
@@ -111,8 +111,12 @@ def mean_variances(
 ) -> scipy.sparse.csr_array:  # (terms, sets)
     """One row per term: the mean variance of its queries; on plain terms the variance of every cell."""
     pairs = [np.array([[profile.mean_residual, profile.mean_mean]]) for profile in _profiles(table, bases)]
-    matrix, _ = _rows(table, closure, pairs)
-    return _with_others(matrix, np.arange(len(table.weights)), table, bases)
+    matrix, terms = _rows(table, closure, pairs)
+    shares = {
+        index: [_in_domain_order(mean_shares(term, _bases_of(term, table, bases)), term, table)]
+        for index, term in table.others.items()
+    }
+    return _replace_rows(matrix, terms, shares)
 
 
 def largest_variances(
@@ -120,34 +124,47 @@ def largest_variances(
 ) -> tuple[scipy.sparse.csr_array, Integers]:  # (rows, sets), (rows,)
     """Rows whose largest entry of `rows @ sigma_squared` is the largest variance of any query, and each row's term.
 
-    One row per plain term; for other terms one for every combination of hull points of its blocks. A threshold has
-    one where its attributes are plain; where they are not, its targets differ, and it is refused.
+    One row per plain term; for other products one for every combination of hull points of their blocks. A threshold
+    has one where its attributes are plain; where they are not, its targets differ, and it is refused. Any other term
+    has one for each query.
     """
-    for term in table.others.values():
-        uneven = [
-            name for name, basis in zip(term.clique, _bases_of(term, table, bases), strict=True) if not basis.is_plain
-        ]
-        if uneven and isinstance(term, ThresholdTerm):
+    shares = {}
+    for index, term in table.others.items():
+        own = _bases_of(term, table, bases)
+        uneven = [name for name, basis in zip(term.clique, own, strict=True) if not basis.is_plain]
+        if uneven and term.symmetric:
             raise WorkloadError(
                 f"the targets of {term.text!r} differ in variance: {uneven[0]!r} is asked for more than its levels; "
                 "make the total variance small (loss='rmse'), or plan the two apart"
             )
+        each = mean_shares(term, own)[None] if term.symmetric else query_shares(term, own)
+        shares[index] = [_in_domain_order(row, term, table) for row in each]
     rows, terms = _rows(table, closure, [profile.frontier for profile in _profiles(table, bases)])
-    if table.others:
-        kept = np.concatenate([[True], np.diff(terms) > 0]) | ~np.isin(terms, list(table.others))
-        rows, terms = rows[np.flatnonzero(kept)], terms[kept]  # one row for a formula
-    return _with_others(rows, terms, table, bases), terms
+    if shares:
+        # a term that is no product stands there as a marginal, with some rows; it gets one row per share instead
+        first = np.concatenate([[True], np.diff(terms) > 0])
+        times = np.array([len(shares[t]) * f if t in shares else 1 for t, f in zip(terms.tolist(), first, strict=True)])
+        at = np.repeat(np.arange(len(terms)), times)
+        rows, terms = rows[at], terms[at]
+        _replace_rows(rows, terms, shares)
+    return rows, terms
 
 
-def _with_others(
-    matrix: scipy.sparse.csr_array, terms: Integers, table: TermTable, bases: Sequence[ResidualBasis | None]
+def _replace_rows(
+    matrix: scipy.sparse.csr_array, terms: Integers, shares: Mapping[int, Sequence[Floats]]
 ) -> scipy.sparse.csr_array:
-    """The rows, where those of thresholds and formulas get their own weights on the subsets of their cliques."""
-    for row in np.flatnonzero(np.isin(terms, list(table.others))).tolist():
-        term = table.others[int(terms[row])]
-        own = set_weights(term, _bases_of(term, table, bases))
-        matrix.data[matrix.indptr[row] : matrix.indptr[row + 1]] = own
+    """Give the rows of some terms, one after the other, other weights on the subsets of their cliques."""
+    left = {index: iter(rows) for index, rows in shares.items()}
+    for row in np.flatnonzero(np.isin(terms, list(shares))).tolist():
+        matrix.data[matrix.indptr[row] : matrix.indptr[row + 1]] = next(left[int(terms[row])])
     return matrix
+
+
+def _in_domain_order(shares: Floats, term: Term, table: TermTable) -> Floats:
+    """Shares of the subsets of a clique, (2^k,), with bit i for its i-th attribute in the order of the domain."""
+    k = len(term.clique)
+    by_axis = shares.reshape((2,) * k).T  # axis i is bit i
+    return np.asarray(reordered(by_axis, term.clique, table.domain.clique(term.clique)).T.ravel())
 
 
 def _bases_of(term: Term, table: TermTable, bases: Sequence[ResidualBasis | None]) -> list[ResidualBasis]:

@@ -14,7 +14,7 @@ from hush.core.domain import Clique, Domain, domain_of
 from hush.core.errors import SizeError, WorkloadError
 from hush.schema.proposition import Proposition, Reader, short_text
 from hush.workloads.decision_diagram import DecisionDiagram, FormulaRow
-from hush.workloads.term import Term
+from hush.workloads.term import Term, check_weight
 
 if TYPE_CHECKING:
     from hush.schema import Schema
@@ -59,6 +59,16 @@ class FormulaTerm(Term):
             raise WorkloadError(f"p={p!r}: expected 1 or 2")
         return 1.0
 
+    def coefficients(self, query: int, sizes: tuple[int, ...]) -> Floats:
+        return self.diagram.inside().astype(np.float64)
+
+    def extremes(self, sizes: tuple[int, ...]) -> tuple[Floats, Floats]:
+        return np.zeros(()), np.ones(())
+
+    @property
+    def note(self) -> str:
+        return f"of the rows for which {self.text}."
+
     @property
     def question(self) -> DecisionDiagram:
         return self.diagram
@@ -77,7 +87,7 @@ class FormulaTerm(Term):
 
     def check(self, domain: Domain) -> None:
         """Refuse an impossible weight, a query that tells no rows apart, and one over other columns."""
-        Term.check(self, domain)
+        check_weight(self)
         if not self.clique:
             always = "every row" if self.diagram.root else "no row"
             raise WorkloadError(f"{self.text!r} is true of {always}, so it asks for nothing new; leave it out")

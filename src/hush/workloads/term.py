@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self, TypeVar
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
-from hush.core.errors import WorkloadError
+from hush.core.errors import SizeError, WorkloadError, shown
 from hush.linops import (
     AllRange,
     Dense,
@@ -32,25 +33,61 @@ EXTREME = 1e100  # errors of larger weights or entries could not be computed as 
 BLOCK_WORDS = {Identity: "", Prefix: ":prefix", AllRange: ":range", LevelsAndTotal: ":levels"}
 
 
+MOST_COEFFICIENTS = 1 << 22  # of all queries of a term together, where they are read off its answers: 32 MB
+ENTRY_POINTS = "hush.terms"
+TERM_KINDS: dict[str, type[Term]] = {}  # every kind of term that is defined so far
+
 AnyTerm = TypeVar("AnyTerm", bound="Term")
+AxisNoise: TypeAlias = tuple[float, Floats, Floats]
+"""Of one column's covariance C: 1^T C 1, then C 1 and diag C by level, or of length 1 where all levels are alike."""
+AxisMeans: TypeAlias = tuple[float, float, float]
+"""Of one column's residual basis: the means over levels of m, of m^2 and of the residual's variance."""
 
 
 class Term(ABC):
-    """Linear queries on the counts of a clique: their exact answers, their sensitivity, their number and their text.
+    """Linear queries on the counts of a clique, such as a table of counts or a set of conditions.
 
-    Subclasses are frozen dataclasses with the fields `clique` and `weight`. The weight multiplies the variance of each
-    answer wherever errors are added or compared.
+    A kind of query is a frozen dataclass derived from `Term`, with the fields `clique` and `weight`. The weight
+    multiplies the variance of each answer wherever errors are added or compared. The other fields are numbers, texts
+    and tuples of them, so that files can hold them; `stored` and `restored` may say otherwise.
+
+    It must define `kind`, `queries`, `exact_answers`, `sensitivity` and `text`. Plans of "residual" and of every
+    adaptive mechanism, releases, files and reports then work, from coefficients that are read off `exact_answers`.
+
+    It may define more:
+
+    - `product` if the queries are a product of query blocks; every mechanism then answers them. `factorises` and
+      `gram_products` if only their Gram matrix is a sum of such products, which is enough for "hdmm";
+    - `note`, `labels` and `per_cell` for what stands beside the answers;
+    - `coefficients` and `extremes` if they are known without asking `exact_answers` cell by cell;
+    - `symmetric`, `variances`, `residual_shares` and `signed_counts` if variances have a closed form;
+    - `check` for values that do not fit a domain, and `without_constant_columns`.
+
+    Defining the class makes its kind known. For files that are read before the class is imported, name it in the
+    entry-point group `hush.terms` of its package, under its kind.
     """
 
     __slots__ = ()
-    kind: ClassVar[str]  # the noun for messages
+    kind: ClassVar[str]  # the noun for messages; files name the class by it
     clique: Clique
     weight: float
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        kind = cls.__dict__.get("kind")
+        if kind is None:
+            return
+        known = TERM_KINDS.setdefault(kind, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise WorkloadError(
+                f"kind={kind!r} is that of {known.__module__}.{known.__qualname__}; give {cls.__name__} another"
+            )
+        TERM_KINDS[kind] = cls  # a dataclass with slots is made twice
 
     @property
     @abstractmethod
     def queries(self) -> int:
-        """How many numbers it asks for."""
+        """How many numbers the term asks for."""
 
     @abstractmethod
     def exact_answers(self, counts: Floats) -> Floats:
@@ -67,17 +104,89 @@ class Term(ABC):
 
     @property
     def listed(self) -> bool:
-        """Whether its queries are known one by one, and not through their Gram matrix alone."""
+        """Whether the queries are known one by one, and not through their Gram matrix alone."""
         return True
 
     @property
     def plain(self) -> bool:
-        """Whether it is a marginal: every cell of the clique."""
+        """Whether the term is a marginal: every cell of the clique."""
         return False
 
     @property
+    def symmetric(self) -> bool:
+        """Whether exchanging levels of a column, and nothing else, turns any query into any other."""
+        return self.plain
+
+    @property
+    def product(self) -> ProductTerm | None:
+        """The product of query blocks that asks for the same numbers, over the same clique; None if there is none."""
+        return None
+
+    @property
+    def factorises(self) -> bool:
+        """Whether `gram_products` exist."""
+        return self.product is not None
+
+    def gram_products(self) -> list[ProductTerm]:
+        """Products of query blocks whose Gram matrices add up to the term's; WorkloadError if there are none.
+
+        Workloads with the same Gram matrix have the same summed error under every strategy.
+        """
+        if self.product is None:
+            raise not_answered(self)
+        return [self.product]
+
+    @property
+    def columns_to_agree(self) -> int:
+        """In how many columns a row must agree with a target to be counted: all of them, except for thresholds."""
+        return len(self.clique)
+
+    def coefficients(self, query: int, sizes: tuple[int, ...]) -> Floats:
+        """The coefficients of one query over the cells of the clique, whose columns have these sizes."""
+        return np.asarray(_coefficients(self, sizes)[query])
+
+    def extremes(self, sizes: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """The smallest and the largest coefficient of every query, both (queries,) or a single number for all."""
+        rows = _coefficients(self, sizes).reshape(self.queries, -1)
+        return rows.min(axis=1), rows.max(axis=1)
+
+    def variances(self, axes: Sequence[AxisNoise]) -> Floats | None:
+        """The variance of every query where the covariance of the cells is a product over columns.
+
+        Shaped like the clique's cells, with length 1 along columns whose levels are alike. None without a closed form;
+        variances then come from `coefficients`.
+        """
+        return None
+
+    def residual_shares(self, means: tuple[AxisMeans, ...]) -> Floats | None:
+        """The share of each residual set's noise in the mean variance of the queries: (2^k,), bit i is column i.
+
+        None without a closed form, as for `variances`.
+        """
+        return None
+
+    @property
+    def signed_counts(self) -> tuple[float, ...] | None:
+        """tau_0 .. tau_k, if the queries are sum_B tau_|B| (marginal over B) over all subsets B of the columns."""
+        return None
+
+    @property
+    def per_cell(self) -> bool:
+        """Whether there is one query for each cell of the clique, in row-major order, named by the cell's levels."""
+        return False
+
+    def labels(self, levels: Sequence[Sequence[str]]) -> Sequence[str]:
+        """A name for each query, given the labels of the levels of every column."""
+        return [f"query {number}" for number in range(1, self.queries + 1)]
+
+    @property
+    def note(self) -> str:
+        """The sentence that stands below the answers; empty if they need none."""
+        return f"{self.text}."
+
+    @property
     def question(self) -> Hashable:
-        """What it asks for, without its weight: equal for terms that ask for the same."""
+        """What the term asks for, without its weight: equal for terms that ask for the same."""
         return self.reweighted(1.0)
 
     def reweighted(self, weight: float) -> Self:
@@ -89,15 +198,85 @@ class Term(ABC):
         return self
 
     def check(self, domain: Domain) -> None:
-        """Refuse an impossible weight; subclasses refuse what does not fit the domain."""
-        if not (math.isfinite(self.weight) and self.weight > 0):
-            raise WorkloadError(
-                f"the {self.kind} {self.clique!r} has weight {self.weight!r}: expected a finite number > 0"
-            )
-        if not 1 / EXTREME < self.weight < EXTREME:
-            raise WorkloadError(
-                f"the {self.kind} {self.clique!r} has weight {self.weight!r}: beyond {EXTREME:g}; scale all of them"
-            )
+        """Refuse an impossible weight, columns of a single level, and fields that a file could not hold.
+
+        Subclasses that refuse more, such as what does not fit the domain, call this too.
+        """
+        check_weight(self)
+        for name, value in self.stored().items():
+            _check_stored(name, value)
+        if 1 in (sizes := domain.sizes(self.clique)):
+            name = self.clique[sizes.index(1)]
+            raise WorkloadError(f"{self.text}: attribute {name!r} has a single level, so it says nothing; leave it out")
+
+    def stored(self) -> dict[str, Any]:
+        """The fields besides clique and weight, as a file holds them: numbers, texts, and lists of them."""
+        names = (field.name for field in fields(self) if field.name not in ("clique", "weight"))  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def restored(cls, clique: Clique, weight: float, stored: Mapping[str, Any]) -> Self:
+        """The term from what `stored` wrote; ValueError or TypeError where it does not fit. The workload checks it."""
+        names = {field.name for field in fields(cls)} - {"clique", "weight"}  # type: ignore[arg-type]
+        if set(stored) != names:
+            raise ValueError(f"a {cls.kind} has other fields")
+        return cls(clique=clique, weight=weight, **{name: _tupled(value) for name, value in stored.items()})  # type: ignore[call-arg]
+
+
+def term_class(kind: str) -> type[Term]:
+    """The class of a kind of term, of hush or of an installed package; WorkloadError if none offers it."""
+    if kind not in TERM_KINDS:
+        from importlib.metadata import entry_points
+
+        for entry in entry_points(group=ENTRY_POINTS, name=kind):
+            try:
+                entry.load()  # defines the class, which makes the kind known
+            except Exception as error:  # whatever another package raises
+                raise WorkloadError(f"terms of the kind {shown(kind)} cannot be used: {error}") from error
+    if kind not in TERM_KINDS:
+        raise WorkloadError(f"no installed package offers terms of the kind {shown(kind)}; install the one that does")
+    return TERM_KINDS[kind]
+
+
+def check_weight(term: Term) -> None:
+    """Refuse a weight that is not positive, or too extreme to compute with."""
+    if not (math.isfinite(term.weight) and term.weight > 0):
+        raise WorkloadError(f"the {term.kind} {term.clique!r} has weight {term.weight!r}: expected a finite number > 0")
+    if not 1 / EXTREME < term.weight < EXTREME:
+        raise WorkloadError(
+            f"the {term.kind} {term.clique!r} has weight {term.weight!r}: beyond {EXTREME:g}; scale all of them"
+        )
+
+
+@lru_cache(maxsize=4)
+def _coefficients(term: Term, sizes: tuple[int, ...]) -> Floats:
+    """The coefficients of all queries, (queries, *sizes): the answers to tables of a single row."""
+    cells = math.prod(sizes)
+    if term.queries * cells > MOST_COEFFICIENTS:
+        raise SizeError(
+            f"{term.text} has {term.queries:,} queries over {cells:,} cells: their errors need at most "
+            f"{MOST_COEFFICIENTS:,} coefficients in all; ask for it over fewer columns"
+        )
+    answers = np.empty((cells, term.queries))
+    for cell in range(cells):
+        row = np.zeros(cells)
+        row[cell] = 1.0
+        answers[cell] = np.ravel(term.exact_answers(row.reshape(sizes)))
+    coefficients = np.ascontiguousarray(answers.T).reshape(term.queries, *sizes)
+    coefficients.setflags(write=False)
+    return coefficients
+
+
+def _check_stored(name: str, value: Any) -> None:
+    if isinstance(value, list | tuple):
+        for item in value:
+            _check_stored(name, item)
+    elif not (value is None or isinstance(value, str | bool | int | float)):
+        raise WorkloadError(f"{name}={shown(value)}: expected numbers, texts or tuples of them, which files can hold")
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(map(_tupled, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +326,14 @@ class ProductTerm(Term):
         return all(isinstance(block, Identity) for block in self.blocks)
 
     @property
+    def product(self) -> ProductTerm:
+        return self
+
+    @property
+    def note(self) -> str:
+        return ""
+
+    @property
     def question(self) -> tuple[Clique, tuple[LinearOperator, ...]]:
         return self.clique, self.blocks
 
@@ -163,7 +350,7 @@ class ProductTerm(Term):
 
     def check(self, domain: Domain) -> None:
         """Refuse an impossible weight, and blocks that do not fit their attributes."""
-        Term.check(self, domain)
+        check_weight(self)
         for name, block in zip(self.clique, self.blocks, strict=True):
             size = domain[name]
             if block.shape[1] != size:

@@ -17,9 +17,10 @@ in place of a sum over subsets, so that no number cancels.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from hush.core.domain import Clique, Domain
 from hush.core.errors import SizeError, WorkloadError, shown
 from hush.core.memory import require_memory
 from hush.linops import CompoundSymmetric, Identity
-from hush.workloads.term import ProductTerm, Term
+from hush.workloads.term import AxisMeans, AxisNoise, ProductTerm, Term, check_weight
 
 MOST_ANSWERS = 2**63 - 1
 MOST_COLUMNS = 12  # of a threshold that is written as products
@@ -89,6 +90,27 @@ class ThresholdTerm(Term):
         return f"{self.at_least} of {', '.join(self.clique)}"
 
     @property
+    def symmetric(self) -> bool:
+        return True
+
+    @property
+    def factorises(self) -> bool:
+        return True
+
+    @property
+    def columns_to_agree(self) -> int:
+        return self.at_least
+
+    @property
+    def per_cell(self) -> bool:
+        return True
+
+    @property
+    def note(self) -> str:
+        columns = len(self.clique)
+        return f"each count is of the rows that agree with the line in at least {self.at_least} of {columns} columns."
+
+    @property
     def eigenvalues(self) -> Floats:
         """lambda_R for every subset R of the attributes, (2^k,): bit i of a subset's number is attribute i."""
         polynomials = np.ones((1, 1))
@@ -98,16 +120,54 @@ class ThresholdTerm(Term):
             polynomials = np.concatenate([raised + (size - 1) * kept, raised - kept])
         return np.asarray(polynomials[:, self.at_least :].sum(axis=1))
 
-    def over(self, domain: Domain) -> ThresholdTerm:
-        """The same with its attributes in the order of a domain."""
-        clique = domain.clique(self.clique)
-        return self if clique == self.clique else replace(self, clique=clique, sizes=domain.sizes(clique))
+    def coefficients(self, query: int, sizes: tuple[int, ...]) -> Floats:
+        """1 for the cells that agree with a target often enough, 0 for the others."""
+        agreeing = np.zeros(sizes, dtype=np.int16)
+        for axis, level in enumerate(np.unravel_index(query, sizes)):
+            agreeing[(slice(None),) * axis + (level,)] += 1
+        return (agreeing >= self.at_least).astype(np.float64)
+
+    def extremes(self, sizes: tuple[int, ...]) -> tuple[Floats, Floats]:
+        return np.zeros(()), np.ones(())
+
+    @property
+    def signed_counts(self) -> tuple[float, ...]:
+        return signed_counts(len(self.clique), self.at_least)
+
+    def variances(self, axes: Sequence[AxisNoise]) -> Floats:
+        """Var(y) of every target y under a product of covariances kron_i C_i.
+
+        With s = z - 1, the query of y is the sum of the coefficients z^r, z^(r+1), .. of prod_i (1 + s e_{y_i}). Its
+        variance is that of two such polynomials, in s and in t,
+
+            Var(y) = sum_{a, b} tau_a tau_b [s^a t^b] prod_i ( l_i + (s + t) g_i(y_i) + s t h_i(y_i) ),
+
+        with l = 1^T C 1, g = C 1 and h = diag C of each column. tau_a adds up the coefficients of (z - 1)^a.
+        """
+        k = len(axes)
+        shape = tuple(len(h) for _, _, h in axes)
+        require_memory(
+            8 * (k + 1) ** 2 * math.prod(shape), "the errors of a threshold", "ask for a threshold over fewer columns"
+        )
+        powers = np.zeros((k + 1, k + 1, *(1,) * k))  # [s^a t^b]
+        powers[0, 0] = 1.0
+        for index, (level, mixed, square) in enumerate(axes):
+            along = [1] * k
+            along[index] = -1
+            g, h = (np.reshape(values, along) for values in (mixed, square))
+            grown = level * powers + np.zeros_like(h)
+            grown[1:] += g * powers[:-1]
+            grown[:, 1:] += g * powers[:, :-1]
+            grown[1:, 1:] += h * powers[:-1, :-1]
+            powers = grown
+        tau = np.array(self.signed_counts)
+        return np.asarray(np.tensordot(np.outer(tau, tau), powers, axes=2))
+
+    def residual_shares(self, means: tuple[AxisMeans, ...]) -> Floats:
+        return _residual_shares(means, self.at_least)
 
     def gram_products(self) -> list[ProductTerm]:
-        """Products of blocks with the same Gram matrix: one for each subset R, of weight lambda_R^2 / prod_{not R} n_i.
-
-        Workloads with the same Gram matrix have the same summed error under every strategy.
-        """
+        """One for each subset R of the columns, of weight lambda_R^2 / prod_{not R} n_i."""
         if len(self.sizes) > MOST_COLUMNS:
             raise SizeError(
                 f"{self.text} has 2^{len(self.sizes)} subsets of attributes, more than 2^{MOST_COLUMNS}; use fewer "
@@ -132,7 +192,7 @@ class ThresholdTerm(Term):
 
     def check(self, domain: Domain) -> None:
         """Refuse an impossible weight or number of attributes, and what does not fit the domain."""
-        Term.check(self, domain)
+        check_weight(self)
         if domain.sizes(self.clique) != self.sizes:
             raise WorkloadError(
                 f"the attributes {self.clique!r} have {domain.sizes(self.clique)} levels, not {self.sizes}; build the "
@@ -172,6 +232,54 @@ def _check_at_least(at_least: int, attributes: int) -> None:
             f"a threshold of at least {shown(at_least)} of {attributes} attributes: expected an integer from 1 to "
             f"{attributes}"
         )
+
+
+@functools.cache
+def signed_counts(columns: int, at_least: int) -> tuple[float, ...]:
+    """tau_0 .. tau_k: how often each subset of so many agreeing columns counts, by inclusion and exclusion.
+
+    tau_a = (-1)^(a - r) binom(a - 1, a - r) for a >= r.
+
+    Reference: [Avent 2023, sec. 4.4.2].
+
+    >>> signed_counts(4, 2)
+    (0.0, 0.0, 1.0, -2.0, 3.0)
+    """
+    return tuple(
+        0.0 if a < at_least else float((-1) ** (a - at_least) * math.comb(a - 1, a - at_least))
+        for a in range(columns + 1)
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _residual_shares(means: tuple[AxisMeans, ...], at_least: int) -> Floats:
+    """The mean of `ThresholdTerm.variances` over all targets, for unit noise on each residual set alone: (2^k,).
+
+    Where all levels are alike, m^2 has the mean m^2, and the share of set R is lambda_R^2 prod_{i in R} a_i with
+    lambda_R from (z - 1)^|R| prod_{i not in R} (1 + (z - 1) m_i). Other means go into `variances` in place of levels.
+    """
+    if all(square == mean**2 for mean, square, _ in means):
+        polynomials, residuals = np.ones((1, 1)), np.ones(1)
+        for mean, _, residual in means:
+            raised, kept = np.pad(polynomials, ((0, 0), (1, 0))), np.pad(polynomials, ((0, 0), (0, 1)))
+            polynomials = np.concatenate([mean * raised + (1 - mean) * kept, raised - kept])
+            residuals = np.concatenate([residuals, residual * residuals])
+        shares = polynomials[:, at_least:].sum(axis=1) ** 2 * residuals
+    else:
+        columns = tuple(map(str, range(len(means))))
+        term = ThresholdTerm(columns, (1,) * len(means), at_least)
+        shares = np.empty(1 << len(means))
+        for number in range(len(shares)):
+            axes: list[AxisNoise] = [
+                (0.0, np.zeros(1), np.array([residual]))
+                if number >> i & 1
+                else (1.0, np.array([mean]), np.array([square]))
+                for i, (mean, square, residual) in enumerate(means)
+            ]
+            shares[number] = term.variances(axes).item()
+    shares = np.where(shares > 1e-12 * shares.max(), shares, 0.0)  # zero up to rounding is zero
+    shares.setflags(write=False)
+    return shares
 
 
 def _added(tables: list[Floats]) -> Floats:

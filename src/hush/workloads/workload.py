@@ -15,7 +15,7 @@ from hush.core.errors import SizeError, WorkloadError, shown
 from hush.linops import Identity, LinearOperator, Total
 from hush.workloads.sum_term import SumTerm, merged_sums, sum_terms
 from hush.workloads.term import ProductTerm, Term, merged, not_answered
-from hush.workloads.threshold_term import MOST_ANSWERS, ThresholdTerm, threshold_term
+from hush.workloads.threshold_term import MOST_ANSWERS, threshold_term
 
 if TYPE_CHECKING:
     from hush.schema import Schema
@@ -220,26 +220,30 @@ class Workload:
 
     @property
     def products(self) -> tuple[ProductTerm, ...]:
-        """The terms, all of them products of query blocks; WorkloadError where one is of another kind."""
-        products = tuple(term for term in self.terms if isinstance(term, ProductTerm))
-        if len(products) < len(self.terms):
-            raise not_answered(next(term for term in self.terms if not isinstance(term, ProductTerm)))
-        return products
+        """The terms as products of query blocks; WorkloadError where one is of another kind."""
+        products = []
+        for term in self.terms:
+            if (product := term.product) is None:
+                raise not_answered(term)
+            products.append(product)
+        return tuple(products)
 
     @property
     def gram_products(self) -> tuple[ProductTerm, ...]:
-        """Products of query blocks with the same Gram matrix: the terms, with those that a threshold is equal to."""
-        if not any(isinstance(term, ThresholdTerm) for term in self.terms):
+        """Products of query blocks with the same Gram matrix as the terms; WorkloadError where a term has none."""
+        if all(term.product is not None for term in self.terms):
             return self.products
-        products: list[Term] = []
-        for term in self.terms:
-            products.extend(term.gram_products() if isinstance(term, ThresholdTerm) else [term])
-        return Workload(self.domain, products).products
+        return Workload(self.domain, [part for term in self.terms for part in term.gram_products()]).products
+
+    @property
+    def factorises(self) -> bool:
+        """Whether `gram_products` exist."""
+        return all(term.factorises for term in self.terms)
 
     @property
     def symmetric(self) -> bool:
         """Whether every term treats the levels of an attribute alike: marginals and thresholds."""
-        return all(term.plain or isinstance(term, ThresholdTerm) for term in self.terms)
+        return all(term.symmetric for term in self.terms)
 
     @property
     def plain(self) -> bool:
@@ -286,7 +290,7 @@ class Workload:
         kind = "terms"
         if kinds == {ProductTerm.kind}:
             kind = "marginals" if self.plain else "products"
-        elif kinds <= {"threshold", "formula"} and len(kinds) == 1:
+        elif len(kinds) == 1:
             kind = f"{kinds.pop()}s"
         return f"Workload({len(self)} {kind}, {self.queries} queries over {len(self.domain)} attributes)"
 

@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar, Union, cast
 
 import msgspec
 import numpy as np
-from msgspec import Meta, defstruct
+from msgspec import UNSET, Meta, UnsetType, defstruct
 
 from hush.core.domain import Clique, Domain
-from hush.core.errors import ArchiveError, HushError
+from hush.core.errors import ArchiveError, HushError, WorkloadError
 from hush.files.codec import CliqueTable, Finite, FloatMatrix, FloatVector, IntMatrix, IntVector, Size, Stored, Whole
 from hush.linops import (
     AllRange,
@@ -34,7 +34,7 @@ from hush.privacy.sum_query import ValueGrid
 from hush.workloads.decision_diagram import DecisionDiagram
 from hush.workloads.formula_term import FormulaTerm
 from hush.workloads.sum_term import SumTerm
-from hush.workloads.term import ProductTerm, Term
+from hush.workloads.term import ProductTerm, Term, term_class
 from hush.workloads.threshold_term import ThresholdTerm
 from hush.workloads.workload import Workload
 
@@ -82,7 +82,8 @@ BLOCKS = {
     Stack: _declare("stack", Stack, operators=list[Whole], weights=FloatVector),
     Dense: _declare("matrix", Dense, matrix=FloatMatrix),
 }
-LONGEST_FORMULA = 2000  # characters of its text
+LONGEST_FORMULA, LONGEST_KIND = 2000, 100  # characters of their texts
+FORMULA, OTHER_TERM = -1, -2  # in `WorkloadFile.at_least`
 MOST_WRITTEN, MOST_NESTED = 2**16, 32
 SIZED = (Identity, Total, Prefix, AllRange)
 Block: Any = Union[tuple(BLOCKS.values())]  # noqa: UP007 - of types that are made above
@@ -180,10 +181,19 @@ class FormulaFile(Stored):
         return FormulaTerm(clique, diagram, self.text, weight)
 
 
+class TermFile(Stored):
+    """A term of a kind that has no format of its own: what its class wants to keep."""
+
+    kind: Annotated[str, Meta(max_length=LONGEST_KIND)]
+    fields: dict[str, Any]
+
+
 class WorkloadFile(Stored):
     """A workload over a domain that the file states elsewhere; `used` are the blocks of its products, in order.
 
-    `at_least` has a number for each term, 0 for a product and -1 for a formula; none where all terms are products.
+    `at_least` has a number for each term: 0 for a product, -1 for a formula, -2 for a term in `terms`, and for a
+    threshold how many columns are to agree; it is None where all terms are products. Files without further kinds have
+    no `terms`.
     """
 
     blocks: list[Block]
@@ -193,15 +203,26 @@ class WorkloadFile(Stored):
     sums: list[SumTermFile] = msgspec.field(default_factory=list)
     at_least: IntVector | None = None
     formulas: list[FormulaFile] = msgspec.field(default_factory=list)
+    terms: list[TermFile] | UnsetType = UNSET
 
     @classmethod
     def of(cls, workload: Workload) -> WorkloadFile:
         """The stored form of a workload."""
         table = BlockList()
-        kinds = [
-            term.at_least if isinstance(term, ThresholdTerm) else -isinstance(term, FormulaTerm) for term in workload
-        ]
-        used = [table.index(block) for term in _products(workload) for block in term.blocks]
+        kinds, used, formulas, others = list[int](), list[int](), list[FormulaFile](), list[TermFile]()
+        for term in workload:
+            match term.kind:
+                case ProductTerm.kind:
+                    kinds.append(0)
+                    used.extend(table.index(block) for block in cast("ProductTerm", term).blocks)
+                case ThresholdTerm.kind:
+                    kinds.append(term.columns_to_agree)
+                case FormulaTerm.kind:
+                    kinds.append(FORMULA)
+                    formulas.append(FormulaFile.of(cast("FormulaTerm", term)))
+                case _:
+                    kinds.append(OTHER_TERM)
+                    others.append(TermFile(kind=term.kind, fields=term.stored()))
         return cls(
             blocks=table.blocks,
             cliques=CliqueTable.of(workload.domain, workload.cliques),
@@ -209,46 +230,46 @@ class WorkloadFile(Stored):
             weights=np.array(workload.weights, dtype=np.float64),
             sums=[SumTermFile.of(term) for term in workload.sum_terms],
             at_least=np.array(kinds, dtype=np.int32) if any(kinds) else None,
-            formulas=[FormulaFile.of(term) for term in workload if isinstance(term, FormulaTerm)],
+            formulas=formulas,
+            terms=others or UNSET,
         )
 
     def build(self, domain: Domain) -> Workload:
         """The workload; ArchiveError where it does not fit its domain."""
         cliques = self.cliques.build(domain, "workload")
+        kinds = [0] * len(self.weights) if self.at_least is None else self.at_least.tolist()
+        others = [] if self.terms is UNSET else self.terms
+        try:
+            classes = [term_class(other.kind) for other in others]
+        except WorkloadError as error:
+            raise ArchiveError(f"the workload of the file cannot be read: {error}") from None
         try:
             operators: list[LinearOperator] = []
             _check_extent(self.blocks)
             for block in self.blocks:
                 operators.append(block.build(operators))
-            asked = zip(cliques, self._at_least(), strict=True)
-            if len(self.used) != sum(len(clique) for clique, r in asked if r == 0) or (self.used < 0).any():
+            asked = zip(cliques, kinds, strict=True)
+            if len(self.used) != sum(len(clique) for clique, kind in asked if kind == 0) or (self.used < 0).any():
                 raise IndexError
             axes = iter([operators[index] for index in self.used.tolist()])
-            formulas, terms = iter(self.formulas), list[Term]()
-            for clique, r, weight in zip(cliques, self._at_least(), self.weights.tolist(), strict=True):
-                if r > 0:
-                    terms.append(ThresholdTerm(clique, domain.sizes(clique), r, weight))
-                elif r < 0:
-                    terms.append(next(formulas).build(clique, weight))
-                else:
+            formulas, listed, terms = iter(self.formulas), iter(zip(classes, others, strict=True)), list[Term]()
+            for clique, kind, weight in zip(cliques, kinds, self.weights.tolist(), strict=True):
+                if kind > 0:
+                    terms.append(ThresholdTerm(clique, domain.sizes(clique), kind, weight))
+                elif kind == 0:
                     terms.append(ProductTerm(clique, tuple(islice(axes, len(clique))), weight))
-            if next(formulas, None) is not None:
+                elif kind == OTHER_TERM:
+                    made, other = next(listed)
+                    terms.append(made.restored(clique, weight, other.fields))
+                else:
+                    terms.append(next(formulas).build(clique, weight))
+            if next(formulas, None) is not None or next(listed, None) is not None:
                 raise IndexError
             return Workload(domain, terms, [each.build() for each in self.sums])
         except ArchiveError:
             raise
         except (HushError, ValueError, TypeError, IndexError, OverflowError, StopIteration):
             raise ArchiveError("the workload of the file does not fit its domain; make it anew") from None
-
-    def _at_least(self) -> list[int]:
-        """How many attributes are to agree in each term; 0 for a product."""
-        return [0] * len(self.weights) if self.at_least is None else self.at_least.tolist()
-
-
-def _products(workload: Workload) -> list[ProductTerm]:
-    """The products of a workload, whose other terms are thresholds and formulas."""
-    rest = [term for term in workload if not isinstance(term, ThresholdTerm | FormulaTerm)]
-    return list(Workload(workload.domain, rest).products) if rest else []
 
 
 def _check_extent(blocks: Sequence[StoredBlock]) -> None:

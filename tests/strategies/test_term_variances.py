@@ -11,11 +11,11 @@ import pytest
 import hush
 from hush import Budget, Domain, Workload, queries
 from hush.core.errors import SizeError, WorkloadError
-from hush.strategies import threshold_variances as module
+from hush.strategies import term_variances as module
 from hush.strategies.optimum import gram_factor, optimal_gram
 from hush.strategies.select_residual import select_residual
 from hush.strategies.term_table import TermGrams
-from hush.workloads import ThresholdTerm
+from hush.workloads import ThresholdTerm, threshold_term
 from hush.workloads.formula_term import formula_term
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
@@ -141,7 +141,7 @@ def test_pure_epsilon_answers_thresholds() -> None:
 
 def test_signed_counts_are_inclusion_and_exclusion() -> None:
     for k, r in [(3, 1), (4, 2), (5, 3), (6, 6)]:
-        tau = module.signed_counts(k, r)
+        tau = threshold_term.signed_counts(k, r)
         for agreeing in range(k + 1):
             counted = sum(tau[a] * math.comb(agreeing, a) for a in range(k + 1))
             assert counted == (agreeing >= r)
@@ -150,7 +150,7 @@ def test_signed_counts_are_inclusion_and_exclusion() -> None:
 def test_what_is_not_known_is_refused(monkeypatch) -> None:
     with pytest.raises(WorkloadError, match="differ in variance: 'b' is asked for more than its levels"):
         select_residual(THRESHOLDS[0] + PREFIX, rho=0.5, loss="maxvar")
-    monkeypatch.setattr(module, "LARGEST_FORMULA", 10)
+    monkeypatch.setattr(module, "LARGEST_CELLS", 10)
     with pytest.raises(SizeError, match="is over 24 cells: at most 10 can be planned for; leave it out"):
         select_residual(FORMULA, rho=0.5)
 
@@ -166,9 +166,9 @@ def test_the_order_of_attributes_does_not_matter() -> None:
 def test_even_levels_have_a_form_of_their_own() -> None:
     means = tuple((1 / n, (1 / n) ** 2, (n - 1) / n) for n in (2, 3, 5, 4))
     for r in range(1, 5):
-        np.testing.assert_allclose(
-            module._even_weights(means, r), module._uneven_weights(means, r), rtol=1e-9, atol=1e-15
-        )
+        term = ThresholdTerm(("a", "b", "c", "d"), (2, 3, 5, 4), r)
+        uneven = tuple((mean, float(np.nextafter(square, 1)), residual) for mean, square, residual in means)
+        np.testing.assert_allclose(term.residual_shares(means), term.residual_shares(uneven), rtol=1e-9, atol=1e-15)
 
 
 def test_many_columns_are_planned_in_closed_form() -> None:

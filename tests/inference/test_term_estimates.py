@@ -9,8 +9,8 @@ import pytest
 
 import hush
 from hush import Budget, Workload, queries
-from hush.inference import threshold_estimates as module
-from hush.inference.threshold_estimates import threshold_estimates
+from hush.inference import term_estimates as module
+from hush.inference.term_estimates import term_estimates
 from hush.testing.dense_twins import DenseEstimates
 from hush.workloads import ThresholdTerm
 
@@ -55,29 +55,38 @@ def test_errors_are_those_of_the_covariances(name, at_least) -> None:
     """The standard error of a target is that of its cells, whichever way the release knows them."""
     estimates = released(name).estimates
     term = ThresholdTerm(CLIQUE, DOMAIN.sizes(CLIQUE), at_least)
-    found = threshold_estimates(estimates, term)
+    found = term_estimates(estimates, term)
     assert found.exact
     np.testing.assert_allclose(found.values, term.exact_answers(estimates.counts(CLIQUE)).ravel())
-    one_by_one = module._one_by_one(estimates, term).ravel()
+    one_by_one = module._one_by_one(estimates, term, term.sizes, term.queries)
     np.testing.assert_allclose(found.std_error**2, one_by_one, rtol=1e-6)
-    bound = module._bounded(estimates, term).ravel()
+    bound = module._bounded(estimates, term, term.signed_counts, term.sizes).ravel()
     assert (bound >= one_by_one * (1 - 1e-9)).all()
 
 
-def test_levels_that_are_alike_need_the_variances_of_marginals_alone(monkeypatch) -> None:
+def first_query_alone(coefficients):
+    def first(term, query, sizes):
+        assert query == 0
+        return coefficients(term, query, sizes)
+
+    return first
+
+
+def test_levels_that_are_alike_need_the_variance_of_one_target_alone(monkeypatch) -> None:
     estimates = released("gaussian").estimates
     term = ThresholdTerm(CLIQUE, DOMAIN.sizes(CLIQUE), 2)
-    np.testing.assert_allclose(module._alike(estimates, term).item(), module._one_by_one(estimates, term), rtol=1e-9)
-    monkeypatch.setattr(module, "_one_by_one", None)  # it is not called where all levels are alike
-    assert threshold_estimates(released("residual").estimates, term).exact
+    variances = module._one_by_one(estimates, term, term.sizes, term.queries)
+    monkeypatch.setattr(ThresholdTerm, "coefficients", first_query_alone(ThresholdTerm.coefficients))
+    np.testing.assert_allclose(term_estimates(estimates, term).std_error ** 2, variances, rtol=1e-9)
+    assert term_estimates(released("residual").estimates, term).exact
 
 
 def test_many_uneven_targets_get_a_bound(monkeypatch) -> None:
     estimates = released("matrix").estimates  # measures its columns together, so their levels are not known to be alike
     term = ThresholdTerm(CLIQUE, DOMAIN.sizes(CLIQUE), 2)
-    exact = threshold_estimates(estimates, term)
-    monkeypatch.setattr(module, "MOST_TARGETS", 1)
-    bounded = threshold_estimates(estimates, term)
+    exact = term_estimates(estimates, term)
+    monkeypatch.setattr(module, "MOST_QUERIES", 1)
+    bounded = term_estimates(estimates, term)
     assert (exact.exact, bounded.exact) == (True, False)
     assert (bounded.std_error >= exact.std_error * (1 - 1e-9)).all()
     assert (bounded.margins.at(0.95) >= exact.margins.at(0.95) * (1 - 1e-9)).all()
@@ -86,10 +95,10 @@ def test_many_uneven_targets_get_a_bound(monkeypatch) -> None:
 def test_the_margin_is_that_of_the_exact_law() -> None:
     estimates = released("residual").estimates
     term = ThresholdTerm(CLIQUE, DOMAIN.sizes(CLIQUE), 2)
-    laws, places = threshold_estimates(estimates, term).margins.known
+    laws, places = term_estimates(estimates, term).margins.known
     assert len(laws) == 1
     assert not places.any()
-    assert laws[0].stddev == pytest.approx(float(threshold_estimates(estimates, term).std_error[0]), rel=1e-6)
+    assert laws[0].stddev == pytest.approx(float(term_estimates(estimates, term).std_error[0]), rel=1e-6)
 
 
 def test_the_order_of_columns_does_not_matter() -> None:
@@ -106,6 +115,6 @@ def test_estimates_without_noise_give_the_answers() -> None:
     counts = table().counts([DOMAIN.attributes[1:5]])[DOMAIN.attributes[1:5]]
     domain = DOMAIN.project(DOMAIN.attributes[1:5])
     term = ThresholdTerm(("sex", "region", "employed"), domain.sizes(("sex", "region", "employed")), 2)
-    found = threshold_estimates(DenseEstimates(domain, counts), term)
+    found = term_estimates(DenseEstimates(domain, counts), term)
     exact = term.exact_answers(counts.sum(axis=domain.attributes.index("education")))
     np.testing.assert_allclose(found.values, exact.ravel())
