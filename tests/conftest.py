@@ -6,6 +6,7 @@ draws real bits.
 """
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,5 +80,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of Spark come first, so that one worker has them all and Java starts once."""
+    """Tests of Spark come first, so that one worker has them all and Java starts once; pages need a browser."""
     items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))
+    pages = [item for item in items if item.get_closest_marker("browser")]
+    if pages and shutil.which("chromium") is None:
+        if "HUSH_BROWSER_REQUIRED" in os.environ:
+            raise pytest.UsageError(f"{len(pages)} tests of pages need chromium, which is not installed")
+        for item in pages:
+            item.add_marker(pytest.mark.skip(reason="chromium is not installed"))

@@ -3,12 +3,11 @@
 import html
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from browser import browse
 from hush.core.errors import DataError
 from hush.hybrid.simulate_page import line_chart, simulate_html
 from hush.hybrid.simulated_errors import Line, SimulateOptions, simulate_errors
@@ -57,20 +56,14 @@ def test_a_chart_without_points_is_refused() -> None:
         line_chart("t", "x", "y", [Line("a", [], [])], 1)
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
+@pytest.mark.browser
 def test_a_browser_reads_the_same_elements_and_draws_them(page: str, tmp_path: Path) -> None:
     path, picture = tmp_path / "page.html", tmp_path / "page.png"
     path.write_text(page)
-    chromium = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    dumped = subprocess.run(
-        [*chromium, "--dump-dom", path.as_uri()], check=True, capture_output=True, text=True, timeout=120
-    ).stdout
+    dumped = browse(tmp_path, path, "--dump-dom").stdout
     for element in ("svg", "path", "circle", "table", "figure"):
         assert dumped.count(f"<{element}") == page.count(f"<{element}")
-    subprocess.run(
-        [*chromium, "--window-size=900,2600", f"--screenshot={picture}", path.as_uri()],
-        check=True, capture_output=True, timeout=120,
-    )  # fmt: skip
+    browse(tmp_path, path, "--window-size=900,2600", f"--screenshot={picture}")
     assert picture.stat().st_size > 20_000
 
 
@@ -85,16 +78,13 @@ frame.onload = () => {
 </script>"""
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
+@pytest.mark.browser
 def test_nothing_is_cut_on_a_screen_of_400_pixels(page: str, tmp_path: Path) -> None:
     """Tables fit without scrolling: a phone shows no scroll bar, so a column beyond the edge would be missed."""
     (tmp_path / "page.html").write_text(page)
     (tmp_path / "outer.html").write_text(NARROW)
-    words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    words += ["--allow-file-access-from-files", "--window-size=800,2600", "--dump-dom"]
-    shown = subprocess.run(
-        [*words, (tmp_path / "outer.html").as_uri()], check=True, capture_output=True, text=True, timeout=120
-    ).stdout
+    options = ("--allow-file-access-from-files", "--window-size=800,2600", "--dump-dom")
+    shown = browse(tmp_path, tmp_path / "outer.html", *options).stdout
     found = re.search(r'data-found="([^"]*)"', shown)
     assert found is not None
     width, parts, beyond = json.loads(html.unescape(found.group(1)))

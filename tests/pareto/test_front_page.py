@@ -1,21 +1,18 @@
 """The page of fronts: what it shows, that nothing in it can run, and how a browser draws it."""
 
 import re
-import shutil
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import hush
+from browser import browse
 from hush.core.errors import SearchError
 from hush.pareto import Evaluation, Front, of_plan
 from hush.pareto.front_chart import front_chart
 from hush.pareto.front_page import fronts_html
 from hush.render.charts import CURVE_COLOURS, CURVE_DASHES
-
-CHROMIUM = ("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--window-size=1100,1600")
 
 
 def made(name: str = "sparse vector", settings: str = "noise", worse: float = 1.0, **fields) -> Front:
@@ -108,16 +105,14 @@ def test_a_point_without_epsilon_or_a_front_without_points_is_drawn_all_the_same
         fronts_html([])
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no browser")
-@pytest.mark.slow
+@pytest.mark.browser
 def test_a_browser_draws_it_and_reads_the_same_elements(tmp_path: Path) -> None:
     page, image = tmp_path / "page.html", tmp_path / "page.png"
     hostile = "<script>document.title='run'</script>\u202e"
     fronts = [made(hostile, hostile, stamp=hostile), made("Adam")]
     page.write_text(fronts_html(fronts, about={hostile: hostile}, answers=[hostile]), encoding="utf-8")
-    command = [*CHROMIUM, f"--user-data-dir={tmp_path / 'profile'}"]
-    shown = subprocess.run([*command, "--dump-dom", page.as_uri()], check=True, capture_output=True, text=True).stdout
+    shown = browse(tmp_path, page, "--dump-dom").stdout
     assert Counter(re.findall(r"<([a-z]\w*)", shown)) == Counter(re.findall(r"<([a-z]\w*)", page.read_text()))
     assert "<title>Privacy and error</title>" in shown
-    subprocess.run([*command, f"--screenshot={image}", page.as_uri()], check=True, capture_output=True)
+    browse(tmp_path, page, f"--screenshot={image}")
     assert len(image.read_bytes()) > 30_000  # an empty page of this size takes a third

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -30,9 +29,6 @@ from hush.release.statement import Statement
 from hush.schema import ROW, Schema, Unit
 from hush.tables import read
 from hush.workloads import Workload
-
-# the pages are looked at in a browser where one is installed; elsewhere that file is not collected at all
-collect_ignore = [] if shutil.which("chromium") else ["test_page_browser.py"]
 
 VOID = {"meta", "br"}
 

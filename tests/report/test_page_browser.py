@@ -1,10 +1,9 @@
-"""The page in a real browser, on a screen and on paper; collected only where chromium is installed (see conftest)."""
+"""The page in a real browser, on a screen and on paper."""
 
 import datetime as dt
 import html
 import json
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from browser import browse
 from hush.audit import Audit, Finding
 from hush.audit.audit_page import audit_html
 from hush.release.release import Release
@@ -20,10 +20,8 @@ from hush.report import report_html, write_report
 from hush.schema import Categorical, Integer, Numeric, Schema, Unit
 from hush.workloads import Workload
 
-CHROMIUM = (
-    *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync", "--hide-scrollbars", "--window-size=1100,3000"),
-)
+pytestmark = pytest.mark.browser
+
 HOSTILE = Schema(
     [
         Categorical(name="<script>document.title='run'</script>", values=("<b>", "</svg>", "\u202ex", "'\"&")),
@@ -64,21 +62,11 @@ WIDE = Schema(
 PAIRS = {(LONG, "fare"): 500.0 * np.eye(5)}
 
 
-def run(folder: Path, page: Path, *options: str) -> str:
-    """What the browser prints when it opens a page."""
-    return browse(folder, page, *options).stdout
-
-
-def browse(folder: Path, page: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [*CHROMIUM, f"--user-data-dir={folder / 'profile'}", *options, page.as_uri()]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
-
-
 def measured(folder: Path, width: int) -> dict[str, Any]:
     """How `page.html` in a folder fits into a width."""
     outer = folder / f"outer-{width}.html"
     outer.write_text(OUTER.format(width=width), encoding="utf-8")
-    shown = run(folder, outer, "--allow-file-access-from-files", "--dump-dom")
+    shown = browse(folder, outer, "--allow-file-access-from-files", "--dump-dom").stdout
     found = re.search(r'data-found="([^"]*)"', shown)
     assert found is not None
     made: dict[str, Any] = json.loads(html.unescape(found.group(1)))
@@ -92,7 +80,7 @@ def test_a_browser_reads_the_same_elements_and_runs_nothing(
     release = make(HOSTILE)
     page = tmp_path / "page.html"
     write_report(release, page)
-    shown = run(tmp_path, page, "--dump-dom")
+    shown = browse(tmp_path, page, "--dump-dom").stdout
     written = Counter(re.findall(r"<([a-z]\w*)", report_html(release)))
     assert Counter(re.findall(r"<([a-z]\w*)", shown)) == written
     assert "<title>What this release says</title>" in shown
@@ -158,7 +146,7 @@ def test_the_console_stays_silent(people_release: Release, tmp_path: Path) -> No
 def test_the_page_is_drawn(people_release: Release, tmp_path: Path, scheme: str) -> None:
     page, picture = tmp_path / "page.html", tmp_path / "page.png"
     write_report(people_release, page)
-    run(tmp_path, page, f"--screenshot={picture}", f"--blink-settings=preferredColorScheme={int(scheme == 'light')}")
+    browse(tmp_path, page, f"--screenshot={picture}", f"--blink-settings=preferredColorScheme={int(scheme == 'light')}")
     image = picture.read_bytes()
     assert image.startswith(b"\x89PNG")
     assert len(image) > 100_000  # an empty page of this size takes a tenth
@@ -167,6 +155,6 @@ def test_the_page_is_drawn(people_release: Release, tmp_path: Path, scheme: str)
 def test_the_page_prints_on_a_few_sheets(people_release: Release, tmp_path: Path) -> None:
     page, paper = tmp_path / "page.html", tmp_path / "page.pdf"
     write_report(people_release, page)
-    run(tmp_path, page, "--no-pdf-header-footer", f"--print-to-pdf={paper}")
+    browse(tmp_path, page, "--no-pdf-header-footer", f"--print-to-pdf={paper}")
     sheets = len(re.findall(rb"/Type /Page\b", paper.read_bytes()))
     assert 3 <= sheets <= 8
