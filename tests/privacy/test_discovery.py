@@ -158,6 +158,9 @@ def test_the_gate_charges_first_and_releases_common_keys_only() -> None:
     assert allowance.cost.delta == Fraction(1e-5)
 
 
+TINY = Fraction(1, 10**9)
+
+
 class Counting(OptInRecords):
     """People who count how often they were read."""
 
@@ -176,6 +179,14 @@ def test_a_budget_without_room_for_delta_is_refused_before_anything_is_read(cap:
     with pytest.raises(BudgetError, match="delta"):
         Gate(people, Allowance(cap), neighbours=Neighbours.REPLACE).discover(people, LAW)
     assert people.reads == 0
+
+
+@pytest.mark.parametrize("law", [KeyDiscovery(Fraction(1), Fraction(1, 2**130)), KeyDiscovery(TINY, TINY)])
+def test_a_law_that_could_release_nothing_is_refused_before_it_is_charged(law: KeyDiscovery) -> None:
+    people, allowance = Counting([record] for record in PEOPLE), Allowance(CAP)
+    with pytest.raises(BudgetError, match="too small for anything to be released"):
+        Gate(people, allowance, neighbours=Neighbours.REPLACE).discover(people, law)
+    assert (people.reads, allowance.events) == (0, ())
 
 
 def test_another_law_or_another_table_is_refused() -> None:

@@ -60,6 +60,10 @@ class KeyDiscovery:
                 f"epsilon={float(self.epsilon):g}, delta={float(self.delta):g}: too large to promise anything"
             )
 
+    def check(self) -> None:
+        """Refuse parameters so small that nothing would ever be released; public, so it comes before the charge."""
+        _table(self.epsilon, self.delta)
+
     def event(self, keys: int) -> Event:
         """The cost, for units that move the counts of at most this many keys by one each."""
         return DiscoveryEvent(self.epsilon, self.delta, keys)

@@ -347,6 +347,7 @@ class Gate:
             raise BudgetError(_not_a_law("discovery by", law, DISCOVERY_LAWS))
         if source is not self._table:
             raise BudgetError("a gate discovers the keys of its own table; open another gate for another table")
+        law.check()
         keys = source.max_keys * (2 if self.neighbours is Neighbours.REPLACE else 1)
         self._charge(law.event(keys), note, most_rows=LARGEST_ANSWER)
         exact = source.key_counts()
