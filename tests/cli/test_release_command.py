@@ -158,7 +158,7 @@ def bad(folder: Path, *changes: object) -> list[tuple[list[object], str]]:
         ([*base, *ask, "--epsilon", 0, "--delta", 1e-9], "epsilon=0.0"),
         ([*base, *ask, "--epsilon", -1, "--delta", 1e-9], "epsilon=-1.0"),
         ([*base, *ask, "--epsilon", "nan", "--delta", 1e-9], "epsilon=nan"),
-        ([*base, *ask, "--epsilon", 1, "--delta", 0.9], "delta=0.9: expected a number from 0 to 1/2"),
+        ([*base, *ask, "--epsilon", 1, "--delta", 0.9], "delta=0.9: expected a number from 0 to 0.5"),
         ([*base, *ask, "--epsilon", 1, "--mechanism", "residual"], "add --delta 1e-9"),
         ([*base, *budget, "--workload", "agee"], "did you mean 'age'"),
         ([*base, *budget, "--workload", ""], "empty"),

@@ -1,7 +1,7 @@
-"""Rational text: exact fractions as "numerator/denominator", of any length, and read back strictly.
+"""Exact fractions: as text "numerator/denominator" of any length, and rounded up or down to floats or short text.
 
-Sums of costs have up to millions of digits, more than Python turns into decimal text in one step or in little time, so
-long integers are written and read in halves.
+Sums of costs have up to millions of digits, which Python would write and read in quadratic time if it did not refuse;
+so long integers are written and read by halves.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from fractions import Fraction
 
 from hush.core.errors import BudgetError
 
-LONGEST = 1_000_000  # characters of one fraction; a longer text is a mistake or an attack
-_STEP = 512  # digits or bits; below the lowest limit that Python can be set to
-_FORM = re.compile(r"(?:0|[1-9][0-9]*)/[1-9][0-9]*", re.ASCII)
+LONGEST_TEXT = 1_000_000  # characters of a fraction that is read; a longer text is a mistake or an attack
+_DIGITS_AT_ONCE = 512  # digits or bits; Python converts so many whatever its limit (640 at least)
+_RATIONAL_TEXT = re.compile(r"(?:0|[1-9][0-9]*)/[1-9][0-9]*", re.ASCII)
 
 
 def rational_text(value: Fraction) -> str:
@@ -29,40 +29,40 @@ def rational_text(value: Fraction) -> str:
 
 
 def parse_rational(text: object, name: str) -> Fraction:
-    """The fraction that `rational_text` wrote; refuses any other text, such as '2/6', '0.5' or '1e9'.
+    """The fraction that `rational_text` wrote; refuses other texts, such as '2/6', '0.5' or '1e9'.
 
     >>> parse_rational("1/3", "rho")
     Fraction(1, 3)
     """
-    if isinstance(text, str) and len(text) <= LONGEST and _FORM.fullmatch(text):
-        above, below = (_integer(digits) for digits in text.split("/"))
-        if math.gcd(above, below) == 1:
-            return Fraction(above, below)
-    raise BudgetError(f"{name}: expected a rational >= 0 in lowest terms such as '1/3'")
+    if isinstance(text, str) and len(text) <= LONGEST_TEXT and _RATIONAL_TEXT.fullmatch(text):
+        numerator, denominator = (_integer(digits) for digits in text.split("/"))
+        if math.gcd(numerator, denominator) == 1:
+            return Fraction(numerator, denominator)
+    raise BudgetError(f"{name}: expected a rational >= 0 in lowest terms, such as '1/3'")
 
 
 def is_readable(value: Fraction) -> bool:
-    """Whether `parse_rational` takes the text of a fraction; the longest that it takes may count as too long."""
+    """Whether `parse_rational` accepts the text of a fraction; False for some texts of nearly `LONGEST_TEXT` too."""
     bits = value.numerator.bit_length() + value.denominator.bit_length()
-    return bits < LONGEST or _most_digits(value.numerator) + _most_digits(value.denominator) + 1 <= LONGEST
+    return bits < LONGEST_TEXT or _most_digits(value.numerator) + _most_digits(value.denominator) + 1 <= LONGEST_TEXT
 
 
 def is_text_of(text: str, value: Fraction) -> bool:
-    """Whether a text is what `rational_text` writes for a fraction, which may be of any length.
+    """Whether a text is what `rational_text` writes for a fraction of any length.
 
-    Much faster than writing the fraction or parsing the text, since nothing is brought to lowest terms.
+    Much faster than writing the fraction or parsing the text, since neither is reduced to lowest terms.
 
     >>> is_text_of("1/3", Fraction(1, 3)), is_text_of("2/6", Fraction(1, 3))
     (True, False)
     """
-    above, below = value.numerator, value.denominator
-    if len(text) > _most_digits(above) + _most_digits(below) + 1 or not _FORM.fullmatch(text):
+    numerator, denominator = value.numerator, value.denominator
+    if len(text) > _most_digits(numerator) + _most_digits(denominator) + 1 or not _RATIONAL_TEXT.fullmatch(text):
         return False
-    return tuple(_integer(digits) for digits in text.split("/")) == (above, below)
+    return tuple(_integer(digits) for digits in text.split("/")) == (numerator, denominator)
 
 
 def float_up(value: Fraction) -> float:
-    """The smallest float not below an exact value; infinite beyond the largest.
+    """The smallest float not below an exact value; infinite beyond the largest float.
 
     >>> float_up(Fraction(1, 10)) >= Fraction(1, 10), float_up(Fraction(1, 4))
     (True, 0.25)
@@ -89,7 +89,7 @@ def root_down(value: Fraction) -> float:
     (True, 3.0)
     """
     doublings = (value.numerator.bit_length() - value.denominator.bit_length()) // 2
-    scaled = value / Fraction(4) ** doublings  # within [1/4, 4], so that its float neither overflows nor vanishes
+    scaled = value / Fraction(4) ** doublings  # within [1/4, 4], so that its float neither overflows nor underflows
     near = float_down(Fraction(math.sqrt(scaled)) * Fraction(2) ** doublings)
     while Fraction(near) ** 2 > value:
         near = math.nextafter(near, 0.0)
@@ -99,7 +99,7 @@ def root_down(value: Fraction) -> float:
 
 
 def shown_up(value: Fraction | float) -> str:
-    """A number in five digits for people to read, rounded up.
+    """A number in five digits, rounded up.
 
     >>> shown_up(Fraction(1, 10)), shown_up(Fraction(1, 3)), shown_up(math.inf)
     ('0.1', '0.33334', 'inf')
@@ -108,7 +108,7 @@ def shown_up(value: Fraction | float) -> str:
 
 
 def shown_down(value: Fraction | float) -> str:
-    """A number in five digits for people to read, rounded down.
+    """A number in five digits, rounded down.
 
     >>> shown_down(Fraction(2, 3)), shown_down(12345678.0)
     ('0.66666', '1.2345e+7')
@@ -125,33 +125,36 @@ def _shown(value: Fraction | float, rounding: str) -> str:
 
 
 def _digits(value: int) -> str:
-    """The decimal digits of an integer >= 0, by halves in `decimal`, whose products of long numbers are fast."""
+    """The decimal digits of an integer >= 0, by halves in `decimal`, which multiplies long numbers fast."""
     exact = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact])
     powers: dict[int, Decimal] = {}
 
     def power(bits: int) -> Decimal:
         if bits not in powers:
             half = bits // 2
-            powers[bits] = Decimal(1 << bits) if bits <= _STEP else exact.multiply(power(half), power(bits - half))
+            powers[bits] = (
+                Decimal(1 << bits) if bits <= _DIGITS_AT_ONCE else exact.multiply(power(half), power(bits - half))
+            )
         return powers[bits]
 
     def decimal(part: int, bits: int) -> Decimal:
-        if bits <= _STEP:
+        if bits <= _DIGITS_AT_ONCE:
             return Decimal(part)
         half = bits // 2
-        above, below = part >> half, part & ((1 << half) - 1)
-        return exact.add(exact.multiply(decimal(above, bits - half), power(half)), decimal(below, half))
+        high, low = part >> half, part & ((1 << half) - 1)
+        return exact.add(exact.multiply(decimal(high, bits - half), power(half)), decimal(low, half))
 
     return format(decimal(value, value.bit_length()), "f")
 
 
 def _most_digits(value: int) -> int:
-    """The decimal digits of an integer, or one more."""
+    """The number of decimal digits of an integer, or one more."""
     return int(value.bit_length() * 0.30103) + 1
 
 
 def _integer(text: str) -> int:
-    if len(text) <= _STEP:
+    """The integer of decimal digits, by halves."""
+    if len(text) <= _DIGITS_AT_ONCE:
         return int(text)
     half = len(text) // 2
     power: int = 10**half

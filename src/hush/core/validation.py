@@ -133,6 +133,6 @@ def _bound(bound: float) -> str:
     """A bound as a person writes it: 1,000,000 and not 1000000.0, 1e-9 and not 1e-09, 1/3 for a fraction."""
     if isinstance(bound, Fraction) and bound.denominator > 1:
         return str(bound)
-    if bound == int(bound) and abs(bound) < 1e15:
+    if bound == int(bound) and abs(bound) < (1e22 if isinstance(bound, int) else 1e15):
         return f"{int(bound):,}"
     return re.sub(r"e([+-])0*", lambda match: "e" + match[1].strip("+"), f"{float(bound)!r}")

@@ -1,4 +1,4 @@
-"""Budget: how much privacy may be spent, in any of four notions; Cost: what events spend of it, exactly."""
+"""Budget: how much privacy loss is allowed, in any of four notions; Cost: the exact privacy loss of events."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Integral, Real
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
-from hush.core.errors import BudgetError
+from hush.core.errors import BudgetError, shown
 from hush.core.rational import float_down, float_up, root_down, shown_up
+from hush.core.validation import check_number, is_whole
 from hush.privacy import conversions
 
 LARGEST_DELTA = 0.5
@@ -18,9 +18,9 @@ LARGEST_DELTA = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Privacy loss as rho of zCDP and as pure epsilon; None stands for no bound at all.
+    """Privacy loss as rho of zCDP and as pure epsilon; None means that no bound holds.
 
-    `delta` is the probability with which neither bound holds. All are exact rationals and add under composition,
+    `delta` is the probability that neither bound holds. All three are exact rationals and add up under composition,
     adaptive or not.
 
     Reference: [BS16, Lemma 2.3] for rho; basic composition for epsilon; [BS16, Lemma 8.2] for delta.
@@ -31,7 +31,11 @@ class Cost:
     delta: Fraction = Fraction(0)
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(_sum(self.rho, other.rho), _sum(self.epsilon, other.epsilon), self.delta + other.delta)
+        return Cost(
+            None if self.rho is None or other.rho is None else self.rho + other.rho,
+            None if self.epsilon is None or other.epsilon is None else self.epsilon + other.epsilon,
+            self.delta + other.delta,
+        )
 
     def times(self, count: int) -> Cost:
         """The cost of `count` such events."""
@@ -43,7 +47,7 @@ class Cost:
 
     @staticmethod
     def total(costs: Iterable[Cost]) -> Cost:
-        """The sum of many costs, added in pairs: denominators grow, and adding one by one would be quadratic.
+        """The sum of many costs, added in pairs: denominators grow, so adding one by one would take quadratic time.
 
         >>> Cost.total([Cost(Fraction(1, 2), None), Cost(Fraction(1, 3), Fraction(1))])
         Cost(rho=Fraction(5, 6), epsilon=None, delta=Fraction(0, 1))
@@ -55,15 +59,11 @@ class Cost:
         return level[0]
 
 
-def _sum(a: Fraction | None, b: Fraction | None) -> Fraction | None:
-    return None if a is None or b is None else a + b
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """A limit on privacy loss: (epsilon, delta)-DP, pure epsilon-DP, rho-zCDP or mu-Gaussian DP.
 
-    `rho`, `mu`, `epsilon_at` and `delta_at` convert; every conversion is rounded against the spender.
+    `rho`, `mu`, `epsilon_at` and `delta_at` convert between notions; every conversion is rounded towards more privacy.
 
     >>> budget = Budget(epsilon=1.0, delta=1e-9)
     >>> round(budget.rho, 7)
@@ -71,8 +71,8 @@ class Budget:
     >>> Budget(rho=0.5).mu, round(Budget(rho=0.5).epsilon_at(1e-6), 3)
     (1.0, 5.222)
 
-    Privacy: releases are accounted in zCDP, which exact discrete noise satisfies as it stands. Under `Budget(mu=...)`
-    a release promises mu^2/2-zCDP; the curve of mu itself holds for continuous Gaussian noise.
+    Privacy: releases are accounted for in zCDP, which exact discrete noise satisfies. Under `Budget(mu=...)` a release
+    promises mu^2/2-zCDP; the curve of mu-Gaussian DP holds for continuous Gaussian noise.
     """
 
     epsilon: float | None = None
@@ -88,33 +88,30 @@ class Budget:
         rho: float | None = None,
         mu: float | None = None,
     ) -> None:
-        given = {"epsilon": epsilon, "rho": rho, "mu": mu}
-        named = [name for name, value in given.items() if value is not None]
-        if len(named) != 1:
-            what = " and ".join(named) if named else "nothing"
+        amounts = {"epsilon": epsilon, "rho": rho, "mu": mu}
+        stated = [name for name, value in amounts.items() if value is not None]
+        if len(stated) != 1:
+            what = " and ".join(stated) if stated else "nothing"
             raise BudgetError(f"a budget states one of epsilon (with delta), rho or mu; got {what}")
         if delta is not None and epsilon is None:
-            raise BudgetError(f"delta={delta!r} goes with epsilon, not with {named[0]}; drop it or give epsilon")
-        for name, value in given.items():
-            if value is not None:
-                _require_positive(name, value)
+            raise BudgetError(f"delta={shown(delta)} goes with epsilon, not with {stated[0]}; drop it or give epsilon")
+        object.__setattr__(self, "epsilon", _positive("epsilon", epsilon))
         if delta is not None:
             require_delta(delta)
-        object.__setattr__(self, "epsilon", _no_more_than(epsilon))
-        object.__setattr__(self, "delta", None if epsilon is None else _no_more_than(delta or 0.0))
-        object.__setattr__(self, "_rho", _no_more_than(rho))
-        object.__setattr__(self, "_mu", _no_more_than(mu))
+        object.__setattr__(self, "delta", None if epsilon is None else _rounded_down(delta or 0.0))
+        object.__setattr__(self, "_rho", _positive("rho", rho))
+        object.__setattr__(self, "_mu", _positive("mu", mu))
 
     @property
     def pure(self) -> bool:
-        """Whether this is epsilon-DP with no delta."""
+        """Whether this is epsilon-DP without delta."""
         return self.epsilon is not None and self.delta == 0
 
     @property
     def rho(self) -> float:
-        """The zCDP that may be spent: rho-zCDP implies this budget.
+        """The rho that may be spent: rho-zCDP implies this budget.
 
-        Raises BudgetError for pure epsilon-DP, which no amount of zCDP implies.
+        Raises BudgetError for pure epsilon-DP, which no rho implies.
         """
         if self._rho is not None:
             return self._rho
@@ -129,7 +126,7 @@ class Budget:
 
     @property
     def mu(self) -> float:
-        """The Gaussian DP that may be spent: mu = sqrt(2 rho), or the analytic Gaussian curve for (epsilon, delta)."""
+        """The mu that may be spent: sqrt(2 rho), or by the analytic Gaussian curve for (epsilon, delta)."""
         if self._mu is not None:
             return self._mu
         if self._rho is not None:
@@ -138,7 +135,7 @@ class Budget:
         return conversions.gaussian_mu(self.epsilon or 0.0, self.delta or 0.0)
 
     def epsilon_at(self, delta: float) -> float:
-        """The epsilon that this budget's notion implies at this delta; under `mu`, see the class."""
+        """The epsilon that this budget implies at a delta; for `mu`, see the class."""
         require_delta(delta)
         if self.pure:
             return float(self.epsilon or 0.0)
@@ -150,9 +147,9 @@ class Budget:
         return epsilon
 
     def delta_at(self, epsilon: float) -> float:
-        """The delta that this budget's notion implies at this epsilon; under `mu`, see the class."""
-        if not (_is_number(epsilon) and epsilon >= 0):
-            raise BudgetError(f"epsilon={epsilon!r}: expected a number >= 0")
+        """The delta that this budget implies at an epsilon, which may be infinite; for `mu`, see the class."""
+        if epsilon != math.inf:
+            check_number(BudgetError, "epsilon", epsilon, least=0)
         if self.pure:
             return conversions.pure_delta(self.epsilon or 0.0, epsilon)
         if self._mu is not None:
@@ -168,12 +165,12 @@ class Budget:
         return Fraction(self.epsilon or 0.0) if self.pure else Fraction(self.rho)
 
     def spent(self, cost: Cost) -> Fraction | float:
-        """A cost in the unit of `limit`; infinite where the cost has no bound in it."""
+        """A cost in the unit of `limit`; infinite if the cost has no bound in that unit."""
         amount = cost.epsilon if self.pure else cost.rho
         return math.inf if amount is None else amount
 
     def covering(self, limit: Fraction) -> Budget:
-        """The least budget of the same notion, in five digits, that allows this limit; itself if it does already.
+        """The least budget of the same notion, in five digits, that allows a limit; this budget if it allows the limit.
 
         >>> Budget(epsilon=1.0, delta=1e-9).covering(2 * Budget(epsilon=1.0, delta=1e-9).limit)
         Budget(epsilon=1.4372, delta=1e-09)
@@ -196,15 +193,24 @@ class Budget:
         >>> sum(Fraction(share.rho) for share in Budget(rho=0.1).split(7)) <= Fraction(0.1)
         True
         """
-        weights = _proportions(parts)
+        try:
+            weights = (
+                [Fraction(1)] * int(cast("int", parts)) if is_whole(parts) else [*map(Fraction, cast("Any", parts))]
+            )
+        except (TypeError, ValueError, OverflowError, MemoryError):
+            weights = []
+        if not weights or min(weights) <= 0:
+            raise BudgetError(
+                f"parts={shown(parts)}: expected a whole number of at least 1, or proportions, each a number above 0"
+            )
         limit, total = self.limit, sum(weights)
         shares = [float_down(limit * weight / total) for weight in weights]
         if min(shares) <= 0:
-            raise BudgetError(f"{self} cannot be split {len(shares)} ways: a share would be zero")
+            raise BudgetError(f"{self} cannot be split into {len(shares)} parts: a part would be zero; use fewer parts")
         return [Budget(epsilon=share) if self.pure else Budget(rho=share) for share in shares]
 
     def to_dict(self) -> dict[str, float]:
-        """The budget as it was stated; floats keep every bit as JSON.
+        """The budget as it was stated, for JSON, which keeps every bit of a float.
 
         >>> Budget.from_dict(Budget(epsilon=1.0).to_dict())
         Budget(epsilon=1.0)
@@ -214,7 +220,7 @@ class Budget:
 
     @classmethod
     def from_dict(cls, body: Any) -> Budget:
-        """The budget that `to_dict` wrote; refuses names and values it does not know."""
+        """The budget that `to_dict` wrote; refuses other names and values."""
         if not isinstance(body, Mapping) or not set(body) <= {"epsilon", "delta", "rho", "mu"}:
             raise BudgetError("budget: expected an object with epsilon (and delta), rho or mu")
         return cls(**body)
@@ -235,7 +241,7 @@ class Budget:
 
 
 def number_text(value: float) -> str:
-    """A float with all its digits, and whole numbers without `.0`.
+    """A float with all its digits; whole numbers without `.0`.
 
     >>> number_text(1.0), number_text(0.9999999)
     ('1', '0.9999999')
@@ -243,48 +249,27 @@ def number_text(value: float) -> str:
     return repr(float(value)).removesuffix(".0")
 
 
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _require_positive(name: str, value: object) -> None:
-    if not _is_number(value):
-        raise BudgetError(f"{name}={value!r}: expected a number > 0")
-    try:
-        finite = math.isfinite(value)
-    except OverflowError:
-        finite = False
-    if not (finite and value > 0 and _no_more_than(value)):
-        raise BudgetError(f"{name}={value!r}: expected a finite number > 0; a smaller one means more privacy")
-
-
 def require_delta(value: object) -> None:
-    """Refuse what is no number from 0 to 1/2.
+    """Refuse a delta outside 0 .. 1/2.
 
-    With probability delta an (epsilon, delta)-private release may show anything at all: near 1, nothing is promised.
+    With probability delta an (epsilon, delta)-private release may reveal anything: near 1, it promises nothing.
     """
-    if not (_is_number(value) and 0 <= value <= LARGEST_DELTA):
-        raise BudgetError(
-            f"delta={value!r}: expected a number from 0 to 1/2, far below one over the number of people, such as 1e-9"
-        )
+    hint = ", far below one over the number of people, such as 1e-9"
+    check_number(BudgetError, "delta", value, least=0, most=LARGEST_DELTA, hint=hint)
 
 
-def _no_more_than(value: float | None) -> float | None:
-    """The largest float not above a number of any type; a fraction such as 1/3 must not become a larger budget."""
+def _positive(name: str, value: float | None) -> float | None:
+    """An amount of privacy loss above 0, rounded down; None stays None."""
     if value is None:
         return None
+    check_number(BudgetError, name, value, above=0, hint="; a smaller one means more privacy")
+    amount = _rounded_down(value)
+    if amount <= 0:
+        raise BudgetError(f"{name}={shown(value)}: too small to spend; raise it")
+    return amount
+
+
+def _rounded_down(value: float) -> float:
+    """The largest float not above a number of any type, so that the fraction 1/3 never becomes a larger budget."""
     near = float(value)
     return near if near <= value else math.nextafter(near, -math.inf)
-
-
-def _proportions(parts: int | Sequence[float]) -> list[Fraction]:
-    try:
-        if isinstance(parts, Integral) and not isinstance(parts, bool):
-            weights = [Fraction(1)] * int(parts)
-        else:
-            weights = [Fraction(weight) for weight in cast("Sequence[float]", parts)]
-    except (TypeError, ValueError, OverflowError):
-        weights = []
-    if not weights or min(weights) <= 0:
-        raise BudgetError(f"parts={parts!r}: expected an integer >= 1 or positive finite proportions")
-    return weights

@@ -1,7 +1,7 @@
-"""Events: what was done to the private table, as data that any accountant can price.
+"""Events: what was done to the private table, as data from which its privacy loss is computed.
 
-An event is made by the object that adds the noise; it holds no private value and is what a ledger stores and a
-release publishes. `cost` is exact. An unknown event has no price and is refused.
+The object that adds the noise makes the event. An event holds no private value; ledgers store it and releases publish
+it. `cost` is exact. An event of unknown type has no cost and is refused.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from functools import lru_cache
 from numbers import Rational
 from typing import Any, ClassVar
 
-from hush.core.errors import BudgetError
-from hush.core.rational import LONGEST, is_readable, parse_rational, rational_text
+from hush.core.errors import BudgetError, shown
+from hush.core.rational import LONGEST_TEXT, is_readable, parse_rational, rational_text
+from hush.core.validation import check_flag, check_whole, is_whole
 from hush.privacy.budget import Cost
 
-MOST_TIMES = 2**63  # that one event happens; Python neither writes nor reads integers of over 4300 digits as JSON
+MOST_TIMES = 2**63  # how often one event may happen; Python cannot write or read JSON integers above 4,300 digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Event:
 
     @property
     def cost(self) -> Cost:
-        """What the event spends."""
+        """The privacy loss of the event."""
         raise BudgetError(f"event {type(self).__name__} has no price; it cannot be charged")
 
     def to_dict(self) -> dict[str, Any]:
@@ -43,10 +44,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class GaussianEvent(Event):
-    """Exact discrete Gaussian noise of this variance parameter on integers of squared L2 sensitivity Delta^2.
+    """Exact discrete Gaussian noise of a variance parameter sigma^2 on integers of squared L2 sensitivity Delta^2.
 
-    rho = Delta^2 / (2 sigma^2). `single_cell` says that neighbours differ by one in one coordinate, which lets an
-    accountant use the one-dimensional privacy loss distribution.
+    rho = Delta^2 / (2 sigma^2). `single_cell` says that neighbours differ by one in one coordinate, so the
+    one-dimensional privacy loss distribution holds.
 
     Reference: [CKS20, Thm 4 and Thm 14].
     """
@@ -59,10 +60,11 @@ class GaussianEvent(Event):
 
     def __post_init__(self) -> None:
         _require_positive(self, "variance", "sensitivity_l2_squared")
-        if not isinstance(self.single_cell, bool):
-            raise BudgetError(f"event field single_cell={self.single_cell!r}: expected True or False")
+        check_flag(BudgetError, "event field single_cell", self.single_cell)
         if self.single_cell and self.sensitivity_l2_squared != 1:
-            raise BudgetError(f"event of a single cell: sensitivity {self.sensitivity_l2_squared} must be 1")
+            raise BudgetError(
+                f"event field sensitivity_l2_squared={shown(self.sensitivity_l2_squared)}: expected 1 for a single cell"
+            )
 
     @property
     def cost(self) -> Cost:
@@ -71,7 +73,7 @@ class GaussianEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class LaplaceEvent(Event):
-    """Exact discrete Laplace noise of this scale on integers of L1 sensitivity Delta.
+    """Exact discrete Laplace noise of a scale on integers of L1 sensitivity Delta.
 
     epsilon = Delta / scale, and rho = epsilon^2 / 2.
 
@@ -113,9 +115,9 @@ class SelectionEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryEvent(Event):
-    """Keys of an unknown list, each released or not by a bit that is (epsilon, delta)-DP, of which a unit moves some.
+    """Keys of an unknown list, each released or not by an (epsilon, delta)-DP bit; one unit affects `keys` bits.
 
-    The bits are independent, so a unit that moves k of them loses k epsilon, or rho = k epsilon^2 / 2, except with
+    The bits are independent, so a unit that affects k of them loses k epsilon, or rho = k epsilon^2 / 2, except with
     probability k delta.
 
     Reference: [Korolova et al. 2009] for the problem; [Desfontaines et al. 2022] for the bit.
@@ -131,8 +133,8 @@ class DiscoveryEvent(Event):
         _require_positive(self, "epsilon", "delta")
         if self.delta > Fraction(1, 2):
             raise BudgetError(f"event field delta={float(self.delta):g}: expected a probability of at most 1/2")
-        if isinstance(self.keys, bool) or not isinstance(self.keys, int) or not 1 <= self.keys <= MOST_TIMES:
-            raise BudgetError("event field keys: expected an integer from 1 to 2^63")
+        keys = check_whole(BudgetError, "event field keys", self.keys, least=1, most=MOST_TIMES)
+        object.__setattr__(self, "keys", keys)
 
     @property
     def cost(self) -> Cost:
@@ -141,11 +143,11 @@ class DiscoveryEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class PromisedEvent(Event):
-    """Something of which (epsilon, delta)-DP is known and no more: rho = epsilon^2 / 2 except with probability delta.
+    """A mechanism known only to be (epsilon, delta)-DP: rho = epsilon^2 / 2 except with probability delta.
 
-    Randomised response at epsilon that tells the truth with probability delta beside dominates it.
+    Randomised response at epsilon that also reveals the truth with probability delta dominates it.
 
-    Reference: [Kairouz, Oh and Viswanath 2015] for the former; [BS16, Prop. 1.4] for rho.
+    Reference: [Kairouz, Oh and Viswanath 2015] for the domination; [BS16, Prop. 1.4] for rho.
     """
 
     epsilon: Fraction
@@ -165,23 +167,23 @@ class PromisedEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class LocalEvent(PromisedEvent):
-    """What the device of every client promised when it answered a question, against everybody."""
+    """The local DP that each client's device guaranteed when it answered a question, against everybody."""
 
     kind: ClassVar[str] = "local reports"
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingEvent(PromisedEvent):
-    """One whole training on sampled lots, as an accountant that knows sampling prices it."""
+    """One whole training run on sampled batches, priced by an accountant that takes sampling into account."""
 
     kind: ClassVar[str] = "private training"
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyChoiceEvent(Event):
-    """One choice of which only epsilon-DP is known, such as the least of noisy costs: rho = epsilon^2 / 2.
+    """One choice known only to be epsilon-DP, such as the least of noisy costs: rho = epsilon^2 / 2.
 
-    Odds of two choices may move by 2 epsilon, so that the bounded range of `SelectionEvent` does not hold.
+    The log-odds of two choices may move by 2 epsilon, so the bounded range of `SelectionEvent` does not hold.
 
     Reference: [BS16, Prop. 1.4].
     """
@@ -198,12 +200,12 @@ class NoisyChoiceEvent(Event):
         return Cost(self.epsilon**2 / 2, self.epsilon)
 
 
-CHOICES = (SelectionEvent, NoisyChoiceEvent)  # events that leave no noisy numbers
+CHOICE_EVENTS = (SelectionEvent, NoisyChoiceEvent)  # they release a choice and no noisy numbers
 
 
 @dataclass(frozen=True, slots=True)
 class NonPrivateEvent(Event):
-    """Private data that left without noise: no budget covers it."""
+    """Private data released without noise: no budget covers it."""
 
     reason: str = ""
 
@@ -216,9 +218,9 @@ class NonPrivateEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class ComposedEvent(Event):
-    """Several events, adaptively chosen or not, each with how often it happened.
+    """Several events, adaptively chosen or not, each with its number of occurrences.
 
-    Parts that are compositions are flattened and equal parts are counted together, in the order of first appearance.
+    Nested compositions are flattened and equal events counted together, in the order of first appearance.
     """
 
     parts: tuple[tuple[Event, int], ...]
@@ -244,7 +246,7 @@ class ComposedEvent(Event):
 
 
 def compose(events: Iterable[Event]) -> Event:
-    """One event for many: equal ones are counted, nested compositions are flattened."""
+    """One event for many: equal events are counted, nested compositions flattened."""
     composed = ComposedEvent(tuple((event, 1) for event in events))
     if len(composed.parts) == 1 and composed.parts[0][1] == 1:
         return composed.parts[0][0]
@@ -267,14 +269,16 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def price(event: Event) -> Cost:
-    """What an event spends, with every field checked anew; refuses any type of event that is not defined here.
+    """The cost of an event, after all its fields are checked again; refuses types of events not defined here.
 
-    A subclass may say anything about its own cost, so only the exact types of this module have a price.
+    A subclass could claim any cost, so only the exact types of this module are priced.
     """
     parts = event.parts if type(event) is ComposedEvent else ((event, 1),)
     for simple, count in parts:
         if type(simple) not in _KINDS.values():
-            raise BudgetError(f"event {type(simple).__name__} is unknown to hush and has no price; it is not charged")
+            raise BudgetError(
+                f"event {type(simple).__name__} is unknown to hush and has no price; it cannot be charged"
+            )
         simple.__post_init__()
         _count(count)
     return _cost(event)
@@ -282,12 +286,12 @@ def price(event: Event) -> Cost:
 
 @lru_cache(maxsize=8)
 def _cost(event: Event) -> Cost:
-    """The cost of an event; equal events of these types cost the same, and many costs take seconds to add up."""
+    """The cost of an event of a known type, cached: adding up a large composition takes seconds."""
     return event.cost
 
 
 def event_from_dict(body: Any) -> Event:
-    """The event that `Event.to_dict` wrote; refuses kinds and fields it does not know."""
+    """The event that `Event.to_dict` wrote; refuses unknown kinds and fields."""
     if not isinstance(body, Mapping) or not isinstance(body.get("kind"), str):
         raise BudgetError("event: expected an object with a kind")
     if body["kind"] != ComposedEvent.kind:
@@ -297,7 +301,7 @@ def event_from_dict(body: Any) -> Event:
         raise BudgetError(f"event {ComposedEvent.kind!r}: expected the fields ['parts']")
     for entry in parts:
         if not isinstance(entry, Mapping) or set(entry) != {"count", "event"}:
-            raise BudgetError(f"event {ComposedEvent.kind!r}: expected parts of the fields ['count', 'event']")
+            raise BudgetError(f"event {ComposedEvent.kind!r}: expected parts with the fields ['count', 'event']")
     return ComposedEvent(tuple((_simple_event(entry["event"]), entry["count"]) for entry in parts))
 
 
@@ -305,40 +309,42 @@ def _simple_event(body: Any) -> Event:
     kind = body.get("kind") if isinstance(body, Mapping) else None
     event_type = _KINDS.get(kind) if isinstance(kind, str) else None
     if event_type is None:
-        raise BudgetError(f"event kind {kind!r} is unknown to this version of hush and has no price; upgrade")
-    wanted = {field.name: str(field.type) for field in fields(event_type)}
-    if set(body) - {"kind"} != set(wanted):
-        raise BudgetError(f"event {kind!r}: expected the fields {sorted(wanted)}")
-    return event_type(**{name: _decode(name, of_type, body[name]) for name, of_type in wanted.items()})
-
-
-def _decode(name: str, of_type: str, value: Any) -> Any:
-    if of_type == "Fraction":
-        return parse_rational(value, f"event field {name}")
-    if type(value).__name__ != of_type:
-        raise BudgetError(f"event field {name}: expected {of_type}")
-    return value
+        raise BudgetError(f"event kind {shown(kind)} is unknown to this version of hush and has no price; upgrade hush")
+    field_types = {field.name: str(field.type) for field in fields(event_type)}
+    if set(body) - {"kind"} != set(field_types):
+        raise BudgetError(f"event {kind!r}: expected the fields {sorted(field_types)}")
+    decoded: dict[str, Any] = {}
+    for name, field_type in field_types.items():
+        value = body[name]
+        if field_type == "Fraction":
+            decoded[name] = parse_rational(value, f"event field {name}")
+        elif type(value).__name__ == field_type:
+            decoded[name] = value
+        else:
+            raise BudgetError(f"event field {name}: expected {field_type}")
+    return event_type(**decoded)
 
 
 def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise BudgetError("composition: count must be an integer >= 1")
-    if value > MOST_TIMES:
-        raise BudgetError("composition: count must be an integer of at most 2^63")
+    """How often an event happens; only plain integers, since files hold no others."""
+    if not isinstance(value, int) or not is_whole(value) or not 1 <= value <= MOST_TIMES:
+        raise BudgetError(f"composition: count={shown(value)}: expected a whole number from 1 to 2^63")
     return value
 
 
 def _require_positive(event: Event, *names: str) -> None:
-    """Make the named fields exact fractions > 0; a float is refused, for it may be rounded, infinite or nan."""
+    """Turn the named fields into exact fractions above 0; refuses floats, which may be rounded, infinite or NaN."""
     for name in names:
         value = getattr(event, name)
         if type(value) is Fraction and value > 0 and is_readable(value):
             continue
         if isinstance(value, bool) or not isinstance(value, Rational):
-            raise BudgetError(f"event field {name}={value!r}: expected an exact rational, such as Fraction(1, 3)")
+            raise BudgetError(f"event field {name}={shown(value)}: expected an exact rational, such as Fraction(1, 3)")
         if value <= 0:
-            raise BudgetError(f"event field {name}={value}: expected a positive value")
+            raise BudgetError(f"event field {name}={shown(value)}: expected a number above 0")
         exact = Fraction(int(value.numerator), int(value.denominator))
         if not is_readable(exact):
-            raise BudgetError(f"event field {name}: a fraction of over {LONGEST:,} digits cannot be recorded; round it")
+            raise BudgetError(
+                f"event field {name}: a fraction of over {LONGEST_TEXT:,} digits cannot be recorded; round it"
+            )
         object.__setattr__(event, name, exact)

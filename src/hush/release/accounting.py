@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hush.core.errors import BudgetError
-from hush.privacy.events import CHOICES, ComposedEvent, Event, SelectionEvent, price
+from hush.privacy.events import CHOICE_EVENTS, ComposedEvent, Event, SelectionEvent, price
 from hush.privacy.noise import Noise
 from hush.privacy.privacy_filter import Tally, is_within
 from hush.privacy.sensitivity import RowNorms, sensitivity
@@ -66,7 +66,7 @@ def contradiction(statement: Statement, record: Record) -> str | None:
 def noise_differences(statement: Statement, record: Record) -> tuple[Counter[Event], Counter[Event]]:
     """Noise that was measured and is not stated, and noise that is stated and was not measured."""
     parts = event_parts(statement.event)
-    stated = Counter({event: count for event, count in parts if not isinstance(event, CHOICES)})
+    stated = Counter({event: count for event, count in parts if not isinstance(event, CHOICE_EVENTS)})
     return unmatched(noise_events(statement, record.all_law_counts()), stated)
 
 
