@@ -52,7 +52,7 @@ from hush.pareto import (
     sparse_vector_space,
 )
 from hush.pareto.evaluation import Evaluation, evaluate
-from hush.pareto.sampling_laws import draw_settings
+from hush.pareto.space import draw_settings
 
 CONSOLE = Console(width=150)
 SUBSETS = 200

@@ -138,7 +138,7 @@ def test_the_largest_error_is_searched_for_and_named(folder: Path) -> None:
         (("--mechanism", "aim"), "search on a stand-in table instead"),
         (("--stand-in", "public.csv", "--mechanism", "aim", "--mechanism", "mst"), "one mechanism"),
         (("--stand-in", "none.csv"), "none.csv"),
-        (("--stand-in", "public.csv", "--evaluations", "2"), "fewer than the 10 initial points"),
+        (("--stand-in", "public.csv", "--evaluations", "2"), "at least 10, the number of initial points"),
         (("--for-error", "1e-9"), "no mechanism reaches"),
         (("--stand-in", "public.csv", "--worst-error", "0"), "worst_error=0"),
         (

@@ -78,7 +78,7 @@ def test_values_that_agree_do_not_make_the_process_certain() -> None:
     x = 0.2 * draws(14)[0]
     values, far = np.full(14, 0.25), np.array([[1.0, 1.0]])
     assert GaussianProcess.fit(x, values, least_scale=0.02).chosen.variance >= 0.5
-    doubtful = GaussianProcess(x, values, Hyperparameters.start(2), least_scale=0.02)
+    doubtful = GaussianProcess(x, values, Hyperparameters(np.full(2, 0.5), 1.0, 0.01), least_scale=0.02)
     assert 0.5 * 0.02 < doubtful.predict(far)[1][0] < 2 * 0.02
     assert doubtful.predict(x)[1].max() < 0.25 * 0.02
     assert doubtful.believing(far, 0.25).scale == 0.02

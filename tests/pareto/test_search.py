@@ -219,18 +219,18 @@ def test_failed_runs_and_infinite_epsilons_are_recorded_and_avoided() -> None:
 
 
 def test_an_oracle_that_never_gives_an_error_is_one_line() -> None:
-    with pytest.raises(SearchError, match="none of the first 16 evaluations gave an error to learn from: 1 of 1 runs"):
+    with pytest.raises(SearchError, match="all of the first 16 evaluations failed: 1 of 1 runs"):
         find(oracle=lambda settings, generator: math.nan)
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"evaluations": 5}, "fewer than the 10 initial points"),
+        ({"evaluations": 5}, "at least 10, the number of initial points"),
         ({"evaluations": 0, "initial": 0}, "evaluations=0"),
         ({"initial": 1}, "at least 2"),
         ({"initial": [{"noise": 1.0}] * 3}, "expected noise, steps, kind"),
-        ({"method": "tpe"}, "expected 'improvement' or 'hvpoi'"),
+        ({"method": "tpe"}, "expected one of 'improvement', 'hvpoi'"),
         ({"reference": (0.0, 1.0)}, "above 0"),
         ({"reference": 3}, "expected the worst epsilon"),
         ({"runs": 0}, "runs=0"),
@@ -240,7 +240,7 @@ def test_an_oracle_that_never_gives_an_error_is_one_line() -> None:
         ({"initial": "many"}, "expected a number, or settings"),
         ({"initial": [3, 4]}, "expected a number, or settings"),
         ({"initial": 2.5}, "at least 2"),
-        ({"initial": 31}, "fewer than the 31 initial points"),
+        ({"initial": 31}, "at least 31, the number of initial points"),
         ({"evaluations": 12.5}, "evaluations=12.5"),
         ({"privacy": lambda settings: 1 / 0}, "privacy oracle failed with ZeroDivisionError at"),
         ({"privacy": lambda settings: math.nan}, "privacy oracle returned nan"),

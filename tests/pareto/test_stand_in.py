@@ -10,7 +10,7 @@ from hush.core.errors import SearchError, WorkloadError
 from hush.evaluation import largest_error, workload_error
 from hush.mechanisms.registry import mechanism_of
 from hush.pareto import ChoiceSetting, Front, IntegerSetting, of_stand_in
-from hush.pareto.stand_in import ERRORS, PRIVATE, PUBLIC, TUNED, StandInError, check_not_protected
+from hush.pareto.stand_in import ERRORS, PRIVATE_STAMP, PUBLIC_STAMP, TUNED_SETTINGS, StandInError, check_not_protected
 from hush.privacy.exact_sampling import NotPrivateEntropy
 
 SCHEMA = hush.Schema.from_domain(hush.Domain({"age": 6, "sex": 2, "race": 3}))
@@ -34,9 +34,9 @@ def test_a_search_covers_epsilon_and_the_settings_and_is_stamped(table) -> None:
     front = search(table, evaluations=6)
     assert {tuple(sorted(e.settings)) for e in front.evaluations} == {("epsilon", "rounds")}
     assert all(e.epsilon == e.settings["epsilon"] for e in front.evaluations)
-    assert front.stamp == PUBLIC
-    assert PUBLIC.split(":")[0] in str(front)
-    assert PUBLIC.split(":")[0] in front.html()
+    assert front.stamp == PUBLIC_STAMP
+    assert PUBLIC_STAMP.split(":")[0] in str(front)
+    assert PUBLIC_STAMP.split(":")[0] in front.html()
     points = front.points
     assert points[-1].error < points[0].error / 2
 
@@ -48,7 +48,7 @@ def test_rounds_and_choices_of_rap_are_searched_on_a_stand_in(table) -> None:
         assert ("rounds" in e.settings) == ("queries" in e.settings) == (e.settings["measure"] == "tables")
         tuned = {name: value for name, value in e.settings.items() if name != "epsilon"}
         assert hush.mechanisms.RAP(**tuned).decides == (e.settings["measure"] == "auto")
-    assert front.stamp == PUBLIC
+    assert front.stamp == PUBLIC_STAMP
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_dawa_is_searched_over_partitions_of_one_column_at_pure_epsilon(table) -
 
 
 def test_the_ranges_of_settings_hold_the_defaults_of_the_mechanism() -> None:
-    for name, settings in TUNED.items():
+    for name, settings in TUNED_SETTINGS.items():
         mechanism = mechanism_of(name)
         for setting in settings:
             usual = getattr(mechanism, setting.name)
@@ -126,7 +126,7 @@ def test_a_table_that_a_ledger_protects_is_refused_or_stamped(table, tmp_path: P
     with pytest.raises(SearchError, match="front_not_private=True"):
         search(table, ledger=ledger)
     front = search(table, "independent", ledger=ledger, front_not_private=True, evaluations=3, initial=3)
-    assert front.stamp == PRIVATE
+    assert front.stamp == PRIVATE_STAMP
     assert ledger.total.rho == 0
 
 
@@ -173,7 +173,7 @@ def test_a_file_of_several_names_is_refused(tmp_path: Path) -> None:
 
 def test_a_front_is_stamped_as_private_whenever_its_maker_says_so(table) -> None:
     front = search(table, "independent", front_not_private=True, evaluations=3, initial=3)
-    assert front.stamp == PRIVATE
+    assert front.stamp == PRIVATE_STAMP
 
 
 def test_a_checkpoint_is_of_one_workload_and_one_mechanism(table, tmp_path: Path) -> None:

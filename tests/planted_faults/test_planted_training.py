@@ -38,12 +38,12 @@ def overflow_in_linear_models(patch: Patch) -> None:
 
 def overflow_in_networks(patch: Patch) -> None:
     """Rows whose layers overflow are multiplied by a factor of 0."""
-    rewrite(patch, Network, "clipped_sums", "(inside := largest <= LARGEST).all()", "True")
+    rewrite(patch, Network, "clipped_sums", "(inside := largest <= LARGEST_LAYER_VALUE).all()", "True")
 
 
 def small_errors_of_large_layers(patch: Patch) -> None:
     """Layers as large as floats may be: squares of small errors underflow, and the product is not seen to be long."""
-    rewrite(patch, Network, "clipped_sums", "largest <= LARGEST", "largest < np.inf")
+    rewrite(patch, Network, "clipped_sums", "largest <= LARGEST_LAYER_VALUE", "largest < np.inf")
 
 
 def clipped_by_the_largest_number(patch: Patch) -> None:

@@ -12,18 +12,17 @@ import pytest
 
 import hush
 from hush.core.errors import BudgetError, DataError, SearchError, SizeError
-from hush.pareto import (
+from hush.privacy.conversions import gaussian_epsilon
+from hush.privacy.ledger_view import ledger_tables
+from hush.training import (
     OutputPerturbedRegression,
     PrivateLinearSVM,
     PrivateLogisticRegression,
     PrivateMLP,
-    TrainingError,
     output_epsilon,
+    private_estimators,
     training_epsilon,
 )
-from hush.privacy.conversions import gaussian_epsilon
-from hush.privacy.ledger_view import ledger_tables
-from hush.training import private_estimators
 
 
 def people(count: int = 1500) -> tuple[np.ndarray, np.ndarray]:
@@ -299,16 +298,3 @@ def test_features_too_large_to_be_made_sparse_are_refused_by_their_shape_unpaid(
         with pytest.raises(SizeError, match="2,000 rows and 1,000 columns"):
             kind(ledger=ledger).fit(features, labels)
     assert ledger.total.rho == 0
-
-
-def test_the_error_oracle_is_the_share_of_wrong_predictions() -> None:
-    features, labels = people(400)
-    oracle = TrainingError(
-        PrivateLogisticRegression(delta=1e-6), features[:300], labels[:300], features[300:], labels[300:]
-    )
-    settings = {"epochs": 5, "lot": 30, "noise": 1.0, "learning_rate": 0.5, "clip": 1.0}
-    seed = int(np.random.default_rng(2).integers(2**62))
-    model = PrivateLogisticRegression(**settings, seed=seed).fit(features[:300], labels[:300])
-    assert oracle(settings, np.random.default_rng(2)) == 1 - model.score(features[300:], labels[300:])
-    with np.errstate(all="ignore"):
-        assert math.isnan(oracle(settings | {"learning_rate": 1e308}, np.random.default_rng(2)))

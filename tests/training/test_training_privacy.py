@@ -96,12 +96,12 @@ def test_output_perturbation_has_the_stated_epsilons(gamma: float, noise: float,
     ("change", "says"),
     [
         ({"rows": 0}, "rows=0"),
-        ({"lot": 11}, "at most the 10 rows"),
+        ({"lot": 11}, "from 1 to 10, the number of rows"),
         ({"epochs": 1.5}, "epochs=1.5"),
         ({"noise": -1}, "noise=-1"),
         ({"noise": math.nan}, "noise=nan"),
         ({"delta": 0}, "delta=0"),
-        ({"sampling": "shuffled"}, "'fixed' or 'poisson'"),
+        ({"sampling": "shuffled"}, "one of 'fixed', 'poisson'"),
     ],
 )
 def test_bad_input_is_refused(change, says: str) -> None:

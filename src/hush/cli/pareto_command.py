@@ -102,7 +102,7 @@ def pareto(
     from rich.text import Text
 
     from hush.files.atomic_write import write_whole
-    from hush.pareto.front_text import answers
+    from hush.pareto.front import front_answers
 
     for file in (output, save):
         if file is not None:
@@ -143,7 +143,7 @@ def pareto(
         click.echo(json.dumps(made.to_dict(), indent=2))
     else:
         console.print(made.table())
-    said = answers(made, at_epsilon=at_epsilon, for_error=for_error)
+    said = front_answers(made, at_epsilon=at_epsilon, for_error=for_error)
     for answer in said:
         console.print(Text(printable(answer)))
     if output is not None:

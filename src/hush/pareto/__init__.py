@@ -13,27 +13,37 @@ from hush.pareto.evaluation import Evaluation
 from hush.pareto.front import Front
 from hush.pareto.hypervolume import attained_by, dominates, front_indices, hypervolume, step_values
 from hush.pareto.plan_curves import Crossing, PlanCurves, of_plan
-from hush.pareto.sampling_laws import (
+from hush.pareto.search import grid_search, random_search, search
+from hush.pareto.search_problems import (
     ADULT_LAWS,
     MNIST_LAWS,
-    ExponentialLaw,
-    NormalLaw,
-    UniformLaw,
+    SparseVector,
+    TrainingError,
     adult_space,
     mnist_space,
+    sparse_vector_epsilon,
+    sparse_vector_error,
+    sparse_vector_space,
 )
-from hush.pareto.search import grid_search, random_search, search
-from hush.pareto.space import ChoiceSetting, IntegerSetting, RealSetting, Space
-from hush.pareto.sparse_vector import SparseVector, sparse_vector_epsilon, sparse_vector_error, sparse_vector_space
+from hush.pareto.space import (
+    ChoiceSetting,
+    ExponentialLaw,
+    IntegerSetting,
+    NormalLaw,
+    RealSetting,
+    Space,
+    UniformLaw,
+)
 from hush.pareto.stand_in import of_stand_in
-from hush.training.private_estimators import (
+from hush.training import (
     OutputPerturbedRegression,
     PrivateLinearSVM,
     PrivateLogisticRegression,
     PrivateMLP,
-    TrainingError,
+    TrainingEpsilon,
+    output_epsilon,
+    training_epsilon,
 )
-from hush.training.training_privacy import TrainingEpsilon, output_epsilon, training_epsilon
 
 __all__ = [
     "ADULT_LAWS",

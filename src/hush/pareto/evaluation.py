@@ -1,17 +1,17 @@
-"""Evaluation: what two oracles say of some settings, epsilon exactly and the error over several noisy runs.
+"""Evaluation: settings, their exact epsilon, and their error in several noisy runs, as two oracles return them.
 
 A privacy oracle is a function of settings that returns epsilon, never below the true one. An error oracle is a function
-of settings and a generator of random numbers that returns the error of one run, to be small. Runs that fail, and
-epsilons that are infinite, are recorded and stay off every front.
+of settings and a random generator that returns the error of one run; smaller is better. Failed runs and infinite
+epsilons are recorded, and are on no front.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ NO_EPSILON = "epsilon is infinite"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """Settings, their epsilon, and the error of each run that worked; `problem` says why it is on no front.
+    """Settings, their epsilon, and the error of each run that worked; with a `problem`, the settings are on no front.
 
     >>> runs = Evaluation(settings={"noise": 2.0}, epsilon=0.5, errors=(0.2, 0.4))
     >>> round(runs.error, 9), round(runs.deviation, 3), runs.usable
@@ -39,7 +39,7 @@ class Evaluation:
 
     @property
     def usable(self) -> bool:
-        """Whether it can be on a front."""
+        """Whether the settings can be on a front."""
         return not self.problem and bool(self.errors) and math.isfinite(self.epsilon)
 
     @property
@@ -72,17 +72,12 @@ class Evaluation:
 
 
 def merged(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
-    """One evaluation for each settings, in the order of their first."""
-    found: dict[tuple[tuple[str, Any], ...], Evaluation] = {}
+    """The evaluations, with all runs of equal settings in one."""
+    by_settings: dict[tuple[tuple[str, str], ...], Evaluation] = {}
     for evaluation in evaluations:
-        key = key_of(evaluation.settings)
-        found[key] = found[key].joined(evaluation) if key in found else evaluation
-    return list(found.values())
-
-
-def key_of(settings: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Settings as a key: equal for equal settings."""
-    return tuple(sorted((name, repr(value)) for name, value in settings.items()))
+        key = tuple(sorted((name, repr(value)) for name, value in evaluation.settings.items()))
+        by_settings[key] = by_settings[key].joined(evaluation) if key in by_settings else evaluation
+    return list(by_settings.values())
 
 
 def evaluate(
@@ -92,7 +87,7 @@ def evaluate(
     seeds: Sequence[Sequence[int]],  # of each run
     epsilon: float | None = None,  # if it is known already
 ) -> Evaluation:
-    """Ask both oracles; whatever goes wrong in a run is recorded by its kind alone, for messages may quote data."""
+    """Ask both oracles. A failed run is recorded by the type of its error alone, since messages may quote data."""
     known = epsilon_of(privacy, settings) if epsilon is None else epsilon
     if math.isinf(known):
         return Evaluation(settings=settings, epsilon=known, problem=NO_EPSILON)
@@ -108,8 +103,8 @@ def evaluate(
         except Exception as failure:  # noqa: BLE001 - an oracle may fail in any way
             problems.append(type(failure).__name__)
             continue
-        if not isinstance(value, Real) or isinstance(value, bool):
-            raise SearchError(f"the error oracle returned {shown(value)}; expected a number, to be small")
+        if not isinstance(value, Real) or isinstance(value, bool):  # NaN and infinity are failed runs
+            raise SearchError(f"the error oracle returned {shown(value)}; expected a number")
         if math.isfinite(value):
             errors.append(float(value))
         else:
@@ -119,7 +114,7 @@ def evaluate(
 
 
 def epsilon_of(privacy: PrivacyOracle, settings: Settings) -> float:
-    """Epsilon by the oracle; NaN and negative numbers are refused, for they would be taken for privacy."""
+    """The oracle's epsilon; NaN and negative numbers are refused, since they would pass for more privacy."""
     try:
         epsilon = privacy(settings)
     except HushError:
@@ -128,7 +123,7 @@ def epsilon_of(privacy: PrivacyOracle, settings: Settings) -> float:
         raise SearchError(
             f"the privacy oracle failed with {type(failure).__name__} at {shown(settings)}; return infinity there"
         ) from failure
-    if type(epsilon) is float and epsilon >= 0:
+    if type(epsilon) is float and epsilon >= 0:  # the usual case, without the slower checks
         return epsilon
     if not isinstance(epsilon, Real) or isinstance(epsilon, bool) or not epsilon >= 0:
         raise SearchError(

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hush.pareto.evaluation import Evaluation, merged
-from hush.pareto.front import Front
-from hush.pareto.front_text import digits, settings_text
+from hush.pareto.front import Front, digits, settings_text
 from hush.render.charts import CURVE_COLOURS, Axis, curve_style, horizontal_grid, picture, polygon, vertical_grid
 from hush.render.labels import readable
 from hush.render.markup import Markup, coordinate, join, shape, tag

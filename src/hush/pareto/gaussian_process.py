@@ -1,7 +1,7 @@
-"""Gaussian process regression: a Matern 5/2 kernel with a length for each feature, and noise that is estimated.
+"""Gaussian process regression: a Matern 5/2 kernel with a length scale for each feature, and estimated noise.
 
-k(x, x') = s^2 (1 + sqrt5 r + 5 r^2 / 3) exp(-sqrt5 r), r^2 = sum_j ((x_j - x'_j) / l_j)^2. The mean is a constant. The
-hyperparameters maximise the marginal likelihood times a weak prior, by L-BFGS-B with exact gradients, O(n^3) a step.
+k(x, x') = s^2 (1 + sqrt5 r + 5 r^2 / 3) exp(-sqrt5 r), r^2 = sum_j ((x_j - x'_j) / l_j)^2, with a constant mean. The
+hyperparameters maximise the marginal likelihood times a weak prior, by L-BFGS-B with exact gradients, O(n^3) per step.
 
 Reference: [Rasmussen and Williams 2006, sec. 2.2, 4.2 and 5.4].
 """
@@ -16,35 +16,27 @@ import numpy as np
 from hush.core.arrays import Floats
 
 ROOT5 = math.sqrt(5.0)
+# Bounds, for values scaled to variance 1; the floor on the variance keeps a few equal values from making it constant
 LEAST_LENGTH, MOST_LENGTH = 0.02, 20.0
-LEAST_VARIANCE = 0.5  # of the function, for values scaled to 1: few values that agree do not make it certain
-LEAST_NOISE = 1e-8  # relative to the variance of the values, which are scaled to 1
-STEPS = 30
-PRIOR_LENGTH, PRIOR_SPREAD = math.log(0.6), 1.0  # of log lengths
-PRIOR_NOISE, NOISE_SPREAD = math.log(0.01), 2.0  # of log noise variances
+LEAST_VARIANCE, MOST_VARIANCE = 0.5, 20.0
+LEAST_NOISE, MOST_NOISE = 1e-8, 1.0
+# Means and standard deviations of normal priors on logarithms
+PRIOR_LENGTH, PRIOR_LENGTH_SPREAD = math.log(0.6), 1.0
+PRIOR_VARIANCE, PRIOR_VARIANCE_SPREAD = 0.0, 2.0
+PRIOR_NOISE, PRIOR_NOISE_SPREAD = math.log(0.01), 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """Lengths of the features, the variance of the function and that of the noise, all for values scaled to 1."""
+    """Length scales, and the variances of the function and of the noise, for values scaled to variance 1."""
 
     lengths: Floats  # (d,)
     variance: float
     noise: float
 
     @classmethod
-    def start(cls, features: int) -> Hyperparameters:
-        """Where a fit begins that follows no other."""
-        return cls(np.full(features, 0.5), 1.0, 0.01)
-
-    @property
-    def logs(self) -> Floats:
-        """All of them as one vector of logarithms."""
-        return np.asarray(np.log(np.concatenate([self.lengths, [self.variance, self.noise]])))
-
-    @classmethod
     def from_logs(cls, logs: Floats) -> Hyperparameters:
-        """The hyperparameters of such a vector."""
+        """From the logarithms of lengths, variance and noise, in one vector."""
         values = np.exp(logs)
         return cls(values[:-2], float(values[-2]), float(values[-1]))
 
@@ -69,7 +61,7 @@ class GaussianProcess:
     ) -> None:
         self.features = features  # (n, d)
         self.values = values  # (n,)
-        self.relative_noise = np.ones(len(values)) if noise is None else noise  # (n,) noise variance of each value
+        self.relative_noise = np.ones(len(values)) if noise is None else noise  # (n,) of each value
         self.chosen = chosen
         self.least_scale = least_scale
         self.shift, self.scale = _scaling(values, least_scale)
@@ -84,34 +76,29 @@ class GaussianProcess:
         features: Floats,  # (n, d)
         values: Floats,  # (n,)
         *,
-        start: Hyperparameters | None = None,
-        noise: Floats | None = None,  # (n,) relative noise variances, 1 where not given
+        noise: Floats | None = None,  # (n,) relative noise variances, by default 1
         noiseless: bool = False,
-        steps: int = STEPS,
-        least_scale: float = 0.0,  # how much the function may vary at least, whatever was seen
+        least_scale: float = 0.0,  # a lower bound on the standard deviation of the function
     ) -> GaussianProcess:
-        """The process whose hyperparameters explain the values best; `start` is where the search for them begins."""
+        """The process whose hyperparameters explain the values best."""
         from scipy.optimize import minimize
 
-        first = Hyperparameters.start(features.shape[1]) if start is None else start
         relative = np.ones(len(values)) if noise is None else noise
         shift, scale = _scaling(values, least_scale)
         scaled = (values - shift) / scale
         squares = (features[:, None, :] - features[None, :, :]) ** 2
-        low = [*[math.log(LEAST_LENGTH)] * features.shape[1], math.log(LEAST_VARIANCE), math.log(LEAST_NOISE)]
-        high = [*[math.log(MOST_LENGTH)] * features.shape[1], math.log(20.0), math.log(LEAST_NOISE if noiseless else 1)]
-        begin = np.clip(first.logs, low, high)
-        if noiseless:
-            begin[-1] = math.log(LEAST_NOISE)
-        found = minimize(
+        lengths, most_noise = features.shape[1], LEAST_NOISE if noiseless else MOST_NOISE
+        low = np.log([*[LEAST_LENGTH] * lengths, LEAST_VARIANCE, LEAST_NOISE])
+        high = np.log([*[MOST_LENGTH] * lengths, MOST_VARIANCE, most_noise])
+        fitted = minimize(
             lambda logs: _loss(logs, squares, scaled, relative),
-            begin,
+            np.clip(np.log([*[0.5] * lengths, 1.0, 0.01]), low, high),
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip(low, high, strict=True)),
-            options={"maxiter": steps},
+            options={"maxiter": 30},
         )
-        return cls(features, values, Hyperparameters.from_logs(found.x), relative, least_scale)
+        return cls(features, values, Hyperparameters.from_logs(fitted.x), relative, least_scale)
 
     @property
     def noise(self) -> float:
@@ -126,7 +113,7 @@ class GaussianProcess:
         return self.shift + self.scale * (cross.T @ self._weights), self.scale * np.sqrt(variance)
 
     def believing(self, point: Floats, value: float) -> GaussianProcess:
-        """The process as if a value had been seen at one more point, with the same hyperparameters."""
+        """The process as if `value` had been observed at one more point, with the same hyperparameters."""
         return GaussianProcess(
             np.vstack([self.features, point]),
             np.append(self.values, value),
@@ -141,19 +128,17 @@ def _scaling(values: Floats, least: float = 0.0) -> tuple[float, float]:
     return float(values.mean()), spread if spread > 1e-12 else 1.0
 
 
-def _correlation(r: Floats) -> Floats:
-    return np.asarray((1 + ROOT5 * r + 5 * r**2 / 3) * np.exp(-ROOT5 * r))
-
-
 def _kernel(first: Floats, second: Floats, chosen: Hyperparameters) -> Floats:
     """(n, d) and (m, d) -> (n, m)."""
     a, b = first / chosen.lengths, second / chosen.lengths
     squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2 * a @ b.T
-    return chosen.variance * _correlation(np.sqrt(np.maximum(squares, 0.0)))
+    r = np.sqrt(np.maximum(squares, 0.0))
+    return np.asarray(chosen.variance * ((1 + ROOT5 * r + 5 * r**2 / 3) * np.exp(-ROOT5 * r)))
 
 
 def _loss(logs: Floats, squares: Floats, values: Floats, relative: Floats) -> tuple[float, Floats]:
-    """Minus the log of marginal likelihood times prior, and its gradient."""
+    """Minus the log of marginal likelihood times prior, and its gradient in the logarithms."""
+    # the covariance, its Cholesky factor and inverse
     chosen = Hyperparameters.from_logs(logs)
     scaled = squares / chosen.lengths**2  # (n, n, d)
     r = np.sqrt(scaled.sum(axis=2))
@@ -163,10 +148,13 @@ def _loss(logs: Floats, squares: Floats, values: Floats, relative: Floats) -> tu
     inverse_factor = _solve(factor, np.eye(len(values)))
     inverse = inverse_factor.T @ inverse_factor
     weights = inverse @ values
-    spread = np.array([PRIOR_SPREAD] * len(chosen.lengths) + [2.0, NOISE_SPREAD])
-    away = (logs - np.array([PRIOR_LENGTH] * len(chosen.lengths) + [0.0, PRIOR_NOISE])) / spread
+    # the loss: y^T K^-1 y / 2 + log det(K) / 2, and the prior in units of its standard deviations
+    lengths = len(chosen.lengths)
+    spread = np.array([PRIOR_LENGTH_SPREAD] * lengths + [PRIOR_VARIANCE_SPREAD, PRIOR_NOISE_SPREAD])
+    away = (logs - np.array([PRIOR_LENGTH] * lengths + [PRIOR_VARIANCE, PRIOR_NOISE])) / spread
     loss = 0.5 * float(values @ weights) + float(np.log(np.diag(factor)).sum()) + 0.5 * float(away @ away)
-    pull = np.outer(weights, weights) - inverse  # d log p / dK = pull / 2
+    # the gradient: d log p / dK = pull / 2, and dk / d log l_j = slope (x_j - x'_j)^2 / l_j^2
+    pull = np.outer(weights, weights) - inverse
     slope = chosen.variance * (5 / 3) * (1 + ROOT5 * r) * decay
     by_length = -0.5 * np.einsum("ij,ijk->k", pull * slope, scaled)
     by_variance = -0.5 * float((pull * function).sum())
@@ -181,7 +169,7 @@ def _solve(factor: Floats, right: Floats, *, transposed: bool = False) -> Floats
 
 
 def _cholesky(matrix: Floats) -> Floats:
-    """The lower factor; a little is added to the diagonal where rounding made the matrix indefinite."""
+    """The lower Cholesky factor, with just enough added to the diagonal to make up for rounding."""
     jitter = 1e-10
     while True:
         try:

@@ -1,30 +1,30 @@
-"""Search space: the settings of a mechanism that may be chosen, each with its range and its scale.
+"""Search space: the settings that a search may choose, each with its range and scale, and laws to draw them at random.
 
-A point of the space is a row of numbers between 0 and 1, one for each setting; a model sees its features, in which a
-choice takes one column for each of its values.
+A point of the space is a row of numbers between 0 and 1, one for each setting. A model sees its features, in which a
+choice has one column for each of its values.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hush.core.arrays import Floats, Integers
 from hush.core.errors import SearchError, shown
-from hush.core.validation import is_number
+from hush.core.validation import check_number, check_whole, is_number
 
 Settings: TypeAlias = dict[str, Any]
-MOST_GRID = 1_000_000
+LARGEST_GRID = 1_000_000  # points
 
 
 @dataclass(frozen=True, slots=True)
 class RealSetting:
-    """A number from `low` to `high`; with `log`, equal ratios are equally far apart."""
+    """A number from `low` to `high`; with `log`, on a logarithmic scale."""
 
     name: str
     low: float
@@ -42,11 +42,11 @@ class RealSetting:
         return numbers
 
     def place(self, value: Any) -> float:
-        """Where a number lies, from 0 to 1."""
+        """The place of a number, from 0 to 1."""
         return _place(self, value)
 
     def features(self, places: Floats) -> Floats:
-        """What a model sees."""
+        """The places as a column, for a model."""
         return places[:, None]
 
     def grid(self, count: int) -> list[float]:
@@ -82,7 +82,7 @@ class IntegerSetting:
         return _place(self, value)
 
     def features(self, places: Floats) -> Floats:
-        """The place of the rounded number, so that a model knows which points are the same."""
+        """The places of the rounded numbers, so that points with equal numbers have equal features."""
         (a, b), numbers = self._ends, self._rounded(places)
         return np.asarray((((np.log(numbers) if self.log else numbers) - a) / (b - a))[:, None])
 
@@ -92,7 +92,7 @@ class IntegerSetting:
         return np.clip(np.rint(np.exp(values) if self.log else values), self.low, self.high)
 
     def grid(self, count: int) -> list[int]:
-        """Whole numbers at about equal distances, each once."""
+        """Whole numbers at about equal distances, without repeats."""
         first, last = self.place(self.low), self.place(self.high)
         return list(dict.fromkeys(self.values_at(first + (last - first) * _even(count))))
 
@@ -116,7 +116,7 @@ class ChoiceSetting:
             raise SearchError(f"{self.name}={shown(self.values)}: expected a list of values to choose from")
         object.__setattr__(self, "values", tuple(self.values))
         if not self.values or len(set(map(repr, self.values))) < len(self.values):
-            raise SearchError(f"{self.name}={shown(self.values)}: expected values to choose from, each once")
+            raise SearchError(f"{self.name}={shown(self.values)}: expected values to choose from, without repeats")
 
     def values_at(self, places: Floats) -> list[Any]:
         """The values at places."""
@@ -136,7 +136,7 @@ class ChoiceSetting:
         return np.minimum((places * len(self.values)).astype(np.int64), len(self.values) - 1)
 
     def grid(self, count: int) -> list[Any]:
-        """Every value, however many are asked for."""
+        """Every value, whatever `count` is."""
         return list(self.values)
 
 
@@ -163,7 +163,7 @@ class Space:
             if not isinstance(setting, RealSetting | IntegerSetting | ChoiceSetting):
                 raise SearchError(f"setting {shown(setting)}: expected a RealSetting, IntegerSetting or ChoiceSetting")
         if len(set(self.names)) < len(self.names):
-            raise SearchError(f"settings {', '.join(self.names)}: every name may appear once")
+            raise SearchError(f"settings {', '.join(self.names)}: expected each name once")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -188,29 +188,26 @@ class Space:
         return [dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def places_of(self, settings: Mapping[str, Any]) -> Floats:
-        """The point of some settings; refuses names and values outside the space."""
+        """The point at which settings lie; names and values outside the space are refused."""
         if set(settings) != set(self.names):
             raise SearchError(f"settings {shown(sorted(settings))}: expected {', '.join(self.names)}")
         return np.array([setting.place(settings[setting.name]) for setting in self.settings])
 
     def features(self, points: Floats) -> Floats:
-        """What a model sees of points: (n, settings) -> (n, features)."""
+        """The features of points, for a model: (n, settings) -> (n, features)."""
         return np.concatenate([s.features(points[:, i]) for i, s in enumerate(self.settings)], axis=1)
 
     def draw(self, count: int, generator: np.random.Generator) -> Floats:
-        """Points with one in each of `count` slices along every setting (a Latin hypercube)."""
+        """A Latin hypercube: `count` points, one in each of `count` slices along every setting."""
         slices = np.array([generator.permutation(count) for _ in self.settings], dtype=np.float64).T
         return (slices.reshape(count, len(self)) + generator.random((count, len(self)))) / max(count, 1)
 
     def grid(self, count: int) -> list[Settings]:
         """All combinations of at most `count` values of each setting; every value of a choice."""
-        if not isinstance(count, int) or count < 1:
-            raise SearchError(f"values={shown(count)} of each setting: expected a whole number of at least 1")
+        count = check_whole(SearchError, "values", count, least=1)
         axes = [setting.grid(count) for setting in self.settings]
-        if math.prod(map(len, axes)) > MOST_GRID:
-            raise SearchError(
-                f"a grid of {math.prod(map(len, axes)):,} points is above {MOST_GRID:,}; take fewer values"
-            )
+        if (points := math.prod(map(len, axes))) > LARGEST_GRID:
+            raise SearchError(f"a grid of {points:,} points: expected at most {LARGEST_GRID:,}; use fewer values")
         return [dict(zip(self.names, values, strict=True)) for values in itertools.product(*axes)]
 
 
@@ -227,14 +224,94 @@ def _check_range(setting: RealSetting | IntegerSetting) -> None:
     name, low, high = setting.name, setting.low, setting.high
     _check_name(name)
     if not (is_number(low) and is_number(high) and low < high):
-        raise SearchError(f"{name} from {shown(low)} to {shown(high)}: expected numbers, the lower one first")
+        raise SearchError(f"{name} from {shown(low)} to {shown(high)}: expected two numbers, the lower first")
     if setting.log and low <= 0:
         raise SearchError(f"{name} from {low!r} on a log scale: expected a lower bound above 0")
 
 
 def _place(setting: RealSetting | IntegerSetting, value: Any) -> float:
-    """Where a number lies between the ends of a setting, from 0 to 1; refused outside."""
-    if not (is_number(value) and setting.low <= value <= setting.high):
-        raise SearchError(f"{setting.name}={shown(value)}: expected a number from {setting.low} to {setting.high}")
+    """The place of a number between the ends of a setting, from 0 to 1; numbers outside are refused."""
+    number = check_number(SearchError, setting.name, value, least=setting.low, most=setting.high)
     a, b = setting._ends
-    return ((math.log(value) if setting.log else float(value)) - a) / (b - a)
+    return ((math.log(number) if setting.log else number) - a) / (b - a)
+
+
+class Law(Protocol):
+    """The distribution from which random search draws one setting."""
+
+    def draw(self, generator: np.random.Generator) -> float:
+        """One number."""
+
+
+@dataclass(frozen=True, slots=True)
+class UniformLaw:
+    """Uniform from `low` to `high`."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        _check_law(self, self.low, self.high)
+
+    def draw(self, generator: np.random.Generator) -> float:
+        return float(generator.uniform(self.low, self.high))
+
+
+@dataclass(frozen=True, slots=True)
+class NormalLaw:
+    """Normal(mean, deviation^2), drawn again until it is from `low` to `high`."""
+
+    mean: float
+    deviation: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        _check_law(self, self.low, self.high, self.deviation)
+
+    def draw(self, generator: np.random.Generator) -> float:
+        return _draw_within(self.low, self.high, lambda: float(generator.normal(self.mean, self.deviation)))
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialLaw:
+    """`low` plus an exponential number of this rate, drawn again until it is at most `high`."""
+
+    rate: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        _check_law(self, self.low, self.high, self.rate)
+
+    def draw(self, generator: np.random.Generator) -> float:
+        return _draw_within(self.low, self.high, lambda: self.low + float(generator.exponential(1 / self.rate)))
+
+
+def draw_settings(space: Space, laws: Mapping[str, Law], generator: np.random.Generator) -> Settings:
+    """Settings drawn by their laws, or uniformly on their scale without a law; whole numbers are rounded.
+
+    The range of a law may exceed that of the space.
+    """
+    drawn: Settings = {}
+    for setting in space:
+        law = laws.get(setting.name)
+        if law is None:
+            drawn[setting.name] = setting.values_at(generator.random(1))[0]
+        else:
+            number = law.draw(generator)
+            drawn[setting.name] = round(number) if isinstance(setting, IntegerSetting) else number
+    return drawn
+
+
+def _check_law(law: object, low: float, high: float, spread: float = 1.0) -> None:
+    if not (is_number(low) and is_number(high) and low < high and is_number(spread) and spread > 0):
+        raise SearchError(f"{law!r}: expected numbers, low below high, and a deviation or rate above 0")
+
+
+def _draw_within(low: float, high: float, draw: Callable[[], float]) -> float:
+    for _ in range(10_000):
+        number = draw()
+        if low <= number <= high:
+            return number
+    raise SearchError(f"the law hardly ever draws a number from {low:g} to {high:g}; widen the range")

@@ -1,12 +1,12 @@
 """Stand-in search: the front of an adaptive mechanism on a public or invented table that resembles the private one.
 
-What an adaptive mechanism (AIM, RAP, DAWA, MST, MWEM, PrivBayes, DualQuery) does depends on the data, so its error is
-known only by running it. The search runs it on a stand-in with seeded noise, over epsilon and its settings, and
-computes the workload error, a mean over tables, or the largest error of any answer. The front names which. The answer
-is about the stand-in; it holds for the private table as far as the two are alike and of equal size.
+The error of an adaptive mechanism (AIM, RAP, DAWA, MST, MWEM, PrivBayes, DualQuery) depends on the data, so it is known
+only by running it. The search runs the mechanism on a stand-in with seeded noise, over epsilon and its settings, and
+computes the workload error, a mean over tables, or the largest error of any answer. The front is that of the stand-in;
+it holds for the private table as far as the two are similar and of equal size.
 
-Privacy: errors are computed without protection and every run is made with a seed. A table that a ledger protects is
-refused; with `front_not_private` it is taken, nothing is charged, and the front, as private as its rows, says so.
+Privacy: errors are computed without protection, and every run has a seed. A table that a ledger protects is refused.
+With `front_not_private` the table is accepted, nothing is charged, and the front is stamped as private as its rows.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.core.errors import HushError, SearchError, WorkloadError, printable, shown
-from hush.core.validation import is_number
+from hush.core.errors import HushError, SearchError, WorkloadError, printable
+from hush.core.validation import check_choice, check_number
 from hush.evaluation.workload_error import Tables, check_compared, largest_error, workload_error
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.rap import RAP
@@ -37,13 +37,13 @@ from hush.tables.table import Table
 from hush.workloads import Workload
 from hush.workloads.workload_text import parse_workload
 
-PUBLIC = "Made from a stand-in table: it holds for the private table as far as the two are alike"
-PRIVATE = "PRIVATE: made from private rows, without noise and without charge; not for release"
-ERRORS: dict[str, tuple[str, Callable[[Workload, Tables, Tables], float]]] = {  # what fronts call each, and itself
+PUBLIC_STAMP = "Made from a stand-in table: it holds for the private table as far as the two are alike"
+PRIVATE_STAMP = "PRIVATE: made from private rows, without noise and without charge; not for release"
+ERRORS: dict[str, tuple[str, Callable[[Workload, Tables, Tables], float]]] = {  # the name on fronts, and the function
     "workload": ("workload error", workload_error),
     "largest": ("largest error", largest_error),
 }
-TUNED: dict[str, tuple[Setting, ...]] = {
+TUNED_SETTINGS: dict[str, tuple[Setting, ...]] = {  # of each mechanism
     "aim": (RealSetting("share", 0.5, 0.95), RealSetting("max_size_mb", 0.25, 16.0, log=True)),
     "rap": (
         ChoiceSetting("measure", ("auto", "tables")),
@@ -58,14 +58,16 @@ TUNED: dict[str, tuple[Setting, ...]] = {
     "privbayes": (RealSetting("choice_share", 0.05, 0.6), RealSetting("usefulness", 1.0, 16.0, log=True)),
     "dualquery": (RealSetting("column_share", 0.02, 0.5), RealSetting("accuracy", 0.005, 0.1, log=True)),
 }
-PARTITIONED = (  # of DAWA, for one column and pure epsilon
+DAWA_ONE_COLUMN_SETTINGS = (  # with pure epsilon
     ChoiceSetting("partition", ("grids", "noisy-costs", "tree")),
     RealSetting("partition_share", 0.05, 0.6),
 )
-UNUSED = {"auto": {"rounds", "queries"}}  # settings that a choice of RAP's measure decides itself
-FIXED = {"auto": set(), "all": {"measure", "rounds", "queries", "choice_share"}}  # not searched beside that measure
-MOST_LINKS = 40  # from one to the next, as in Linux
-_SQLITE = b"SQLite format 3\x00"
+# RAP with measure="auto" decides its rounds and queries itself. A mechanism given with measure="all" has none to
+# search, and one given with another measure keeps it.
+IDLE_WITH_MEASURE = {"auto": {"rounds", "queries"}}
+NOT_SEARCHED_WITH_MEASURE = {"auto": set(), "all": {"measure", "rounds", "queries", "choice_share"}}
+LONGEST_LINK_CHAIN = 40  # as in Linux
+SQLITE_MAGIC = b"SQLite format 3\x00"
 
 
 def of_stand_in(
@@ -85,17 +87,42 @@ def of_stand_in(
 ) -> Front:
     """The front of epsilon and error of a mechanism on a stand-in table.
 
-    `error` is "workload", the mean over tables (`hush.evaluation.workload_error`), or "largest", that of the worst
-    answer as a share of the rows (`hush.evaluation.largest_error`). Errors above `worst_error` are of no interest; by
-    default 1, or what zeros may have where that is more. `settings` are the fields of the mechanism that are searched
-    beside epsilon; those that matter by default. `ledger` is that of the table, if it has one: such a table is refused
-    unless `front_not_private` says that the front will be as private as the rows; the front is then stamped so. The
-    other options are those of `hush.pareto.search`.
+    `error` is "workload", the mean over tables (`hush.evaluation.workload_error`), or "largest", the worst answer's as
+    a share of the rows (`hush.evaluation.largest_error`). Errors above `worst_error` are of no interest; by default 1,
+    or the error of all-zero answers if larger. `settings` are the fields of the mechanism to search beside epsilon, by
+    default those that matter. A table with a `ledger` is refused, unless `front_not_private` says that the front will
+    be kept as private as the rows; the front is then stamped so. The other options are those of `hush.pareto.search`.
 
     Privacy: see the module; the front is stamped.
     """
     chosen = mechanism_of(mechanism)
-    if ledger is not None and not front_not_private:
+    asked = _checked_problem(table, workload, error, protected=ledger is not None and not front_not_private)
+    # a row adds up to its L1 sensitivity to the answers of a term, so all-zero answers have at most this error
+    zeros = sum(term.weight * term.sensitivity(1) for term in asked) / len(asked) if error == "workload" else 0.0
+    worst = max(1.0, zeros) if worst_error is None else check_number(SearchError, "worst_error", worst_error, above=0)
+    tuned = usual_settings(chosen, asked, delta) if settings is None else tuple(settings)
+    known = {field.name for field in fields(chosen)}
+    for setting in tuned:
+        if setting.name not in known:
+            raise SearchError(f"{chosen.name} has no setting {setting.name!r}; it has {', '.join(sorted(known))}")
+    front = search(
+        Space([RealSetting("epsilon", *epsilons, log=True), *tuned]),
+        stated_epsilon,
+        StandInError(table, asked, chosen, delta, error),
+        reference=(epsilons[1] * 1.001, worst),
+        evaluations=evaluations,
+        name=chosen.name,
+        measure=ERRORS[error][0],
+        stamp=PRIVATE_STAMP if front_not_private else PUBLIC_STAMP,
+        delta=delta,
+        **options,
+    )
+    return replace(front, evaluations=[replace(e, settings=without_idle(e.settings)) for e in front.evaluations])
+
+
+def _checked_problem(table: Table, workload: Workload | str, error: str, *, protected: bool) -> Workload:
+    """The workload, if its error can be searched on this table."""
+    if protected:
         raise SearchError(
             "a ledger protects this table, and a front made from it is not private; search on a public or invented "
             "table, or say front_not_private=True and keep the front to those who may see the rows"
@@ -104,63 +131,31 @@ def of_stand_in(
         raise SearchError("table: expected a stand-in table, as hush.read returns it")
     asked = parse_workload(table.schema, workload) if isinstance(workload, str) else workload
     if asked.domain != table.domain:
-        raise WorkloadError("the workload is over other columns than the stand-in table; make it with the same schema")
-    if not (isinstance(error, str) and error in ERRORS):
-        raise SearchError(f"error={shown(error)}: expected one of {', '.join(ERRORS)}")
+        raise WorkloadError("the workload has other columns than the stand-in table; make it with the same schema")
+    check_choice(SearchError, "error", error, ERRORS)
     check_compared(asked)
     if not table.counts([()])[()]:
-        raise SearchError(
-            "the stand-in table has no rows, so it has no errors; give one of about as many rows as yours"
-        )
-    worst = _usual_worst(asked, error) if worst_error is None else worst_error
-    if not (is_number(worst) and worst > 0):
-        raise SearchError(f"worst_error={shown(worst)}: expected a number above 0")
-    tuned = usual_settings(chosen, asked, delta) if settings is None else tuple(settings)
-    known = {field.name for field in fields(chosen)}
-    for setting in tuned:
-        if setting.name not in known:
-            raise SearchError(f"{chosen.name} has no setting {setting.name!r}; it has {', '.join(sorted(known))}")
-    space = Space([RealSetting("epsilon", *epsilons, log=True), *tuned])
-    oracle = StandInError(table, asked, chosen, delta, error)
-    front = search(
-        space,
-        stated_epsilon,
-        oracle,
-        reference=(epsilons[1] * 1.001, worst),
-        evaluations=evaluations,
-        name=chosen.name,
-        measure=ERRORS[error][0],
-        stamp=PRIVATE if front_not_private else PUBLIC,
-        delta=delta,
-        **options,
-    )
-    return replace(front, evaluations=[replace(each, settings=used(each.settings)) for each in front.evaluations])
+        raise SearchError("the stand-in table has no rows, so it has no errors; use a table about as large as yours")
+    return asked
 
 
-def used(settings: Settings) -> Settings:
-    """Settings without those that another of them makes idle, as a mechanism takes them."""
-    idle = UNUSED.get(settings.get("measure", ""), set())
+def without_idle(settings: Settings) -> Settings:
+    """Settings without those that another setting makes idle, as a mechanism takes them."""
+    idle = IDLE_WITH_MEASURE.get(settings.get("measure", ""), set())
     return {name: value for name, value in settings.items() if name not in idle}
 
 
 def usual_settings(mechanism: Mechanism, workload: Workload, delta: float) -> tuple[Setting, ...]:
-    """The settings that are searched beside epsilon unless others are given; their ranges hold the defaults."""
+    """The settings to search beside epsilon unless others are given; their ranges include the defaults."""
     columns = {name for clique in workload.cliques for name in clique}
     if mechanism.name == "dawa" and delta == 0 and len(columns) == 1:
-        return PARTITIONED
-    fixed = FIXED.get(mechanism.measure, {"measure"}) if isinstance(mechanism, RAP) else ()
-    return tuple(setting for setting in TUNED.get(mechanism.name, ()) if setting.name not in fixed)
-
-
-def _usual_worst(workload: Workload, error: str) -> float:
-    """At least 1, and no less than the error of zeros: a row adds up to its L1 sensitivity to the answers of a term."""
-    if error == "largest":
-        return 1.0
-    return max(1.0, sum(term.weight * term.sensitivity(1) for term in workload) / len(workload))
+        return DAWA_ONE_COLUMN_SETTINGS
+    fixed = NOT_SEARCHED_WITH_MEASURE.get(mechanism.measure, {"measure"}) if isinstance(mechanism, RAP) else ()
+    return tuple(setting for setting in TUNED_SETTINGS.get(mechanism.name, ()) if setting.name not in fixed)
 
 
 def stated_epsilon(settings: Settings) -> float:
-    """The privacy oracle of a release: it costs the budget that it is given."""
+    """The privacy oracle of a release: its budget."""
     return float(settings["epsilon"])
 
 
@@ -179,7 +174,7 @@ class StandInError:
 
     @property
     def about(self) -> dict[str, str]:
-        """What a checkpoint must agree with: mechanism, rows, and the workload by a digest of its texts and weights."""
+        """The mechanism, the rows, and the workload with a digest of its texts and weights; a checkpoint must agree."""
         texts = [f"{term.weight:g}*{term.text}" for term in self.workload]
         digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
         rows = f"{int(self.table.counts([()])[()]):,}"
@@ -187,7 +182,7 @@ class StandInError:
 
     def __call__(self, settings: Settings, generator: np.random.Generator) -> float:
         budget = budget_of(settings["epsilon"], self.delta)
-        tuned = {name: value for name, value in used(settings).items() if name != "epsilon"}
+        tuned = {name: value for name, value in without_idle(settings).items() if name != "epsilon"}
         plan = replace(self.mechanism, **tuned).plan(
             self.workload, budget, max_rows_per_unit=self.table.schema.unit.max_rows
         )
@@ -199,8 +194,8 @@ class StandInError:
 def check_not_protected(path: str | Path, *, otherwise: str = "") -> None:
     """Refuse files whose rows seem to be private: a ledger is in the folder of one of their names.
 
-    Names are those of the path, of what it matches or holds, and of whatever links lead to. Other names of a file that
-    has several (hard links) cannot be found, so such a file is refused too. `otherwise` says what else may be done.
+    The names are those of the path, of the files that it matches or holds, and of the targets of links. The other names
+    of a file with hard links cannot be found, so such a file is refused too. `otherwise` says what else can be done.
     """
     if str(path) == DASH:
         return
@@ -223,8 +218,8 @@ def check_not_protected(path: str | Path, *, otherwise: str = "") -> None:
 
 
 def _names(path: Path) -> Iterator[Path]:
-    """A path, and one after the other what links lead to."""
-    for _ in range(MOST_LINKS):
+    """A path and, if it is a link, every further path on the way to its target."""
+    for _ in range(LONGEST_LINK_CHAIN):
         yield path
         if not path.is_symlink():
             break
@@ -232,11 +227,12 @@ def _names(path: Path) -> Iterator[Path]:
 
 
 def _ledgers(folder: Path) -> Iterator[Path]:
+    """The ledgers in a folder."""
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         try:
             with file.open("rb") as opened:
-                begins = opened.read(len(_SQLITE))
-            if begins == _SQLITE and Ledger.open_all(file):
+                begins = opened.read(len(SQLITE_MAGIC))
+            if begins == SQLITE_MAGIC and Ledger.open_all(file):
                 yield file
         except (OSError, HushError):
             continue

@@ -8,19 +8,20 @@ import numpy as np
 
 from hush.core.compiled import njit
 
-FIRST, SECOND, TINY = 0.9, 0.999, 1e-8  # of Adam
+# Adam's usual settings: the decay of the mean of gradients and of their squares, and what keeps it from dividing by 0
+ADAM_MEAN_DECAY, ADAM_SQUARE_DECAY, ADAM_FLOOR = 0.9, 0.999, 1e-8
 
 
 @njit(cache=True, nogil=True)
 def fill_lots(
     drawn: Any,  # (k,) uint32: rows, with repeats
     ends: Any,  # (steps + 1,) uint32
-    taken: Any,  # (n,) int64: the last lot that has each row, changed in place
+    taken: Any,  # (n,) int64: the last lot that holds each row, changed in place
     lots: Any,  # (all members,) uint32, changed in place
-    filled: int,  # members found already
+    filled: int,  # places of `lots` that are filled already
     step: int,  # the lot that is being filled
 ) -> tuple[int, int]:
-    """Put drawn rows into lots, each at most once into a lot; returns how far it came."""
+    """Put drawn rows into lots, skipping a row that its lot holds already; returns the new `filled` and `step`."""
     for row in drawn:
         while filled >= ends[step + 1]:
             step += 1
@@ -57,8 +58,9 @@ def private_steps(
     """
     last, ones = len(weights) - 1, len(values) == 0
     for step in range(len(ends) - 1):
-        gradient = noise[step]
+        gradient = noise[step]  # the clipped gradients of the lot are added to the noise
         for member in range(ends[step], ends[step + 1]):
+            # the score w x of the row
             row = lots[member]
             begin, end = starts[row], starts[row + 1]
             score = weights[last]
@@ -68,6 +70,7 @@ def private_steps(
             else:
                 for entry in range(begin, end):
                     score += weights[columns[entry]] * values[entry]
+            # the gradient is slope * x; clipping it shortens the slope
             margin = labels[row] * score
             inside = 1.0 if margin < 1.0 else 0.0
             slope = -labels[row] * (inside if hinge else 1.0 / (1.0 + np.exp(margin)))
@@ -76,6 +79,7 @@ def private_steps(
                 slope *= clip / norm
             elif not norm <= clip:  # NaN, where the score or the norm overflowed
                 slope = 0.0
+            # add the clipped gradient
             if ones:
                 for entry in range(begin, end):
                     gradient[columns[entry]] += slope
@@ -84,22 +88,28 @@ def private_steps(
                     gradient[columns[entry]] += slope * values[entry]
             gradient[last] += slope
         if adam:
-            count = before + step + 1
-            first, second = 1 / (1 - FIRST**count), 1 / (1 - SECOND**count)
-            for j in range(last + 1):
-                g = gradient[j] / lot
-                mean = FIRST * moments[0, j] + (1 - FIRST) * g
-                square = SECOND * moments[1, j] + (1 - SECOND) * g * g
-                moments[0, j], moments[1, j] = mean, square
-                weights[j] -= rate * mean * first / (np.sqrt(square * second) + TINY)
+            adam_step(weights, moments, gradient, before + step + 1, lot, rate)
         else:
             for j in range(last + 1):
                 weights[j] -= rate * gradient[j] / lot
 
 
 @njit(cache=True, nogil=True)
+def adam_step(weights: Any, moments: Any, gradient: Any, count: int, lot: float, rate: float) -> None:
+    """Step number `count` of Adam, from the noisy sum over a lot; changes weights and moments in place."""
+    mean_scale = 1 / (1 - ADAM_MEAN_DECAY**count)  # undo the bias of moments that began at 0
+    square_scale = 1 / (1 - ADAM_SQUARE_DECAY**count)
+    for j in range(len(weights)):
+        g = gradient[j] / lot
+        mean = ADAM_MEAN_DECAY * moments[0, j] + (1 - ADAM_MEAN_DECAY) * g
+        square = ADAM_SQUARE_DECAY * moments[1, j] + (1 - ADAM_SQUARE_DECAY) * g * g
+        moments[0, j], moments[1, j] = mean, square
+        weights[j] -= rate * mean * mean_scale / (np.sqrt(square * square_scale) + ADAM_FLOOR)
+
+
+@njit(cache=True, nogil=True)
 def projected_pass(
-    starts: Any,  # as above
+    starts: Any,  # as in `private_steps`
     columns: Any,
     values: Any,
     labels: Any,  # (n,) -1 or 1
@@ -116,12 +126,14 @@ def projected_pass(
         score = 0.0
         for entry in range(starts[row], starts[row + 1]):
             score += weights[columns[entry]] * values[entry]
+        # w -= rate (gamma w + slope x)
         slope = -labels[row] / (1.0 + np.exp(labels[row] * score))
-        total = 0.0
         for j in range(size):
             weights[j] *= 1.0 - rate * gamma
         for entry in range(starts[row], starts[row + 1]):
             weights[columns[entry]] -= rate * slope * values[entry]
+        # project onto the ball of radius 1 / gamma
+        total = 0.0
         for j in range(size):
             total += weights[j] * weights[j]
         if total > radius * radius:

@@ -1,15 +1,13 @@
 """Private estimators: logistic regression, linear SVM and small networks with the interface of scikit-learn.
 
-`fit(features, labels)` trains with noise, `predict` answers, and `epsilon_` is what training costs at `delta`. The
-parameters are those of the constructor, for `get_params`, `set_params` and `sklearn.base.clone`; scikit-learn is not
-needed.
+`fit(features, labels)` trains with noise, `predict` answers, and `epsilon_` is the cost of training at `delta`.
+`get_params`, `set_params` and `sklearn.base.clone` work as usual; scikit-learn itself is not needed.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -20,7 +18,7 @@ from hush.core.arrays import Floats, Integers
 from hush.core.errors import BudgetError, DataError, SearchError, shown
 from hush.core.memory import require_memory
 from hush.core.unit import ROW
-from hush.core.validation import is_number
+from hush.core.validation import check_choice, check_number, check_whole, is_whole
 from hush.privacy.events import Event, GaussianEvent
 from hush.privacy.ledger import Ledger, terms_of
 from hush.privacy.sensitivity import Neighbours
@@ -39,17 +37,15 @@ from hush.training.private_training import (
 )
 from hush.training.training_privacy import Sampling, output_epsilon, training_epsilon, training_events
 
-NOTE = "private training; floating-point noise"
-
 
 class PrivateEstimator:
-    """What all private estimators share: parameters, labels, charges and scores.
+    """The base of all private estimators: parameters, labels, charges and scores.
 
-    Privacy: (epsilon_, delta)-DP for rows under the relation of `sampling`, as far as floating-point noise goes; see
-    `private_training`. How many rows and columns there are, which labels exist, and that no number is missing or
-    infinite is public: what is not so is refused before the charge. With a `ledger`, a fit is charged before training,
-    after these checks: (epsilon_, delta) if it has room for that delta, else rho = steps / (2 z^2), in which sampling
-    saves nothing. After the charge nothing fails because of what rows hold.
+    Privacy: (epsilon_, delta)-DP for rows under the relation of `sampling`, apart from floating-point noise; see
+    `private_training`. Public are the numbers of rows and columns, the set of labels, and that no number is missing or
+    infinite; `fit` checks this before the charge. With a `ledger`, `fit` then charges before it trains: (epsilon_,
+    delta) if the ledger has room for that delta, else rho = steps / (2 z^2), where sampling saves nothing. After the
+    charge nothing fails because of the content of rows.
     """
 
     epsilon_: float
@@ -58,7 +54,7 @@ class PrivateEstimator:
     _estimator_type: ClassVar[str] = "classifier"  # for scikit-learn before 1.6
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn from 1.6 on asks of what goes into its pipelines and searches."""
+        """The tags that pipelines and searches of scikit-learn 1.6 or newer ask for."""
         from sklearn.utils import ClassifierTags, Tags, TargetTags
 
         return Tags(
@@ -74,7 +70,7 @@ class PrivateEstimator:
         return {name: getattr(self, name) for name in self._names()}
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters; refuses names that there are not."""
+        """Change parameters; unknown names are refused."""
         for name, value in params.items():
             if name not in self._names():
                 raise SearchError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(self._names())}")
@@ -89,33 +85,35 @@ class PrivateEstimator:
         raise NotImplementedError
 
     def predict(self, features: Any) -> Any:
-        """The likelier class of each row."""
-        return self._classes_of(self.decision_function(features))
+        """The likeliest class of each row."""
+        return self.classes_at(self.decision_function(features))
 
-    def _classes_of(self, scores: Floats) -> Any:
+    def classes_at(self, scores: Floats) -> Any:
+        """The class that each row's scores, as of `decision_function`, stand for."""
         return self.classes_[(scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     def score(self, features: Any, labels: Any) -> float:
-        """The share of rows whose class is predicted."""
+        """The share of rows that are classified correctly."""
         return float(np.mean(self.predict(features) == np.asarray(labels)))
 
     def _fitted(self, features: Any) -> Floats:
+        """The rows to classify, if the model is trained."""
         if not hasattr(self, "epsilon_"):
             raise DataError(f"{type(self).__name__} is not trained yet; call fit first")
         return checked_rows(features, self.n_features_in_)
 
     def _read(self, features: Any, labels: Any) -> tuple[Any, Integers]:
-        """Rows and the index of each one's class; remembers the classes."""
+        """The rows and the index of each row's class; stores the classes."""
         matrix = features if isinstance(features, SparseRows) else checked_rows(features)
         given = np.asarray(labels)
         if given.shape != (matrix.shape[0],):
-            raise DataError(f"labels of shape {given.shape}: expected one for each of the {matrix.shape[0]} rows")
+            raise DataError(f"labels of shape {given.shape}: expected a label for each of the {matrix.shape[0]} rows")
         if given.dtype.kind == "f" and not np.isfinite(given).all():
-            raise DataError("labels: expected a class for each row; fill in or leave out what is missing")
+            raise DataError("labels: expected a class for each row; fill in missing labels or leave out their rows")
         try:
             self.classes_, classes = np.unique(given, return_inverse=True)
         except TypeError:
-            raise DataError("labels: expected classes of one kind, numbers or texts, none missing") from None
+            raise DataError("labels: expected all numbers or all texts, none missing") from None
         if len(self.classes_) < 2:
             raise DataError("labels: expected at least two classes")
         self.n_features_in_ = matrix.shape[1]
@@ -123,7 +121,7 @@ class PrivateEstimator:
 
 
 class PrivateSGD(PrivateEstimator):
-    """What estimators trained by noisy steps share."""
+    """The base of estimators trained by noisy steps."""
 
     epochs: int
     lot: int
@@ -137,36 +135,27 @@ class PrivateSGD(PrivateEstimator):
     ledger: Ledger | str | Path | None
 
     def _rule(self) -> TrainingRule:
-        if not (is_number(self.learning_rate) and self.learning_rate > 0):
-            raise SearchError(f"learning_rate={shown(self.learning_rate)}: expected a number above 0")
-        if not (is_number(self.clip) and LEAST_CLIP <= self.clip <= MOST_CLIP):
-            raise SearchError(f"clip={shown(self.clip)}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")
-        if self.optimizer not in ("sgd", "adam"):
-            raise SearchError(f"optimizer={shown(self.optimizer)}: expected 'sgd' or 'adam'")
         return TrainingRule(
             epochs=self.epochs,
             lot=self.lot,
-            learning_rate=self.learning_rate,
+            learning_rate=check_number(SearchError, "learning_rate", self.learning_rate, above=0),
             noise=self.noise,
-            clip=self.clip,
-            adam=self.optimizer == "adam",
+            clip=check_number(SearchError, "clip", self.clip, least=LEAST_CLIP, most=MOST_CLIP),
+            adam=check_choice(SearchError, "optimizer", self.optimizer, ("sgd", "adam")) == "adam",
             poisson=self.sampling == "poisson",
         )
 
-    def _epsilon(self, rows: int) -> float:
-        return training_epsilon(
-            rows=rows, lot=self.lot, epochs=self.epochs, noise=self.noise, delta=self.delta, sampling=self.sampling
-        )
+    def _priced(self, rows: int) -> dict[str, Any]:
+        """The parameters that decide the cost of a training."""
+        names = ("lot", "epochs", "noise", "delta", "sampling")
+        return {"rows": rows} | {name: getattr(self, name) for name in names}
 
     def _charged(self, rows: int) -> np.random.Generator:
-        """Charge the ledger, if there is one; the source of the noise."""
+        """Charge the ledger, if there is one; returns the source of the noise."""
         generator = seeded(self.seed)
         if self.ledger is not None:
-            events = training_events(
-                rows=rows, lot=self.lot, epochs=self.epochs, noise=self.noise, delta=self.delta, sampling=self.sampling
-            )
             relation = Neighbours.ADD_REMOVE if self.sampling == "poisson" else Neighbours.REPLACE
-            charge_first(self.ledger, events, relation)
+            charge_first(self.ledger, training_events(**self._priced(rows)), relation)
         return generator
 
 
@@ -197,15 +186,13 @@ class PrivateLinear(PrivateSGD):
 
     def fit(self, features: Any, labels: Any) -> Self:
         """Train on rows and their classes, of which there must be two."""
-        rule, epsilon = self._rule(), self._epsilon(_rows(features))
+        rule, epsilon = self._rule(), training_epsilon(**self._priced(_rows(features)))
         rows, classes = self._read(features, labels)
         if len(self.classes_) != 2:
-            raise DataError(f"{type(self).__name__} tells two classes apart; use PrivateMLP for more")
+            raise DataError(f"{type(self).__name__} separates two classes; use PrivateMLP for more")
         require_sparse(rows)
-        generator = self._charged(len(classes))
-        weights = train_linear(
-            SparseRows.of(rows), np.where(classes == 1, 1.0, -1.0), rule, generator, hinge=self.hinge
-        )
+        generator, signs = self._charged(len(classes)), np.where(classes == 1, 1.0, -1.0)
+        weights = train_linear(SparseRows.of(rows), signs, rule, generator, hinge=self.hinge)
         self.coef_, self.intercept_, self.epsilon_ = weights[None, :-1], weights[-1:], epsilon
         return self
 
@@ -262,12 +249,12 @@ class PrivateMLP(PrivateSGD):
     def fit(self, features: Any, labels: Any) -> Self:
         """Train on rows and their classes."""
         layers = self.hidden if isinstance(self.hidden, tuple | list) else (0,)
-        if not all(isinstance(size, int) and size >= 1 for size in layers):
+        if not all(is_whole(size) and size >= 1 for size in layers):
             raise SearchError(f"hidden={shown(self.hidden)}: expected sizes of layers, such as (128, 64)")
-        rule, epsilon = self._rule(), self._epsilon(_rows(features))
+        rule, epsilon = self._rule(), training_epsilon(**self._priced(_rows(features)))
         matrix, classes = self._read(features, labels)
         sizes = (matrix.shape[1], *self.hidden, len(self.classes_))
-        require_memory(network_bytes(sizes, self.lot), f"a network of layers {shown(sizes)}", "take smaller ones")
+        require_memory(network_bytes(sizes, self.lot), f"a network of layers {shown(sizes)}", "use smaller layers")
         self.network_ = train_network(matrix, classes, sizes, rule, self._charged(len(classes)))
         self.epsilon_ = epsilon
         return self
@@ -277,8 +264,7 @@ class PrivateMLP(PrivateSGD):
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def _scores(self, features: Any) -> Floats:
-        rows = self._fitted(features)
-        return self.network_.outputs(rows)[-1]
+        return self.network_.outputs(self._fitted(features))[-1]
 
     def predict_proba(self, features: Any) -> Floats:
         """The probability of each class."""
@@ -288,8 +274,8 @@ class PrivateMLP(PrivateSGD):
 class OutputPerturbedRegression(PrivateEstimator):
     """Logistic regression by projected SGD, with Gaussian noise on the weights at the end.
 
-    Rows longer than 1 are shortened to 1, there is no intercept, and ten passes are made over the rows in random order.
-    Its sensitivity under replace-one is 4 / (gamma n), and epsilon that of the exact Gaussian curve.
+    Rows longer than 1 are scaled to length 1, there is no intercept, and training passes ten times over the rows in
+    random order. The weights have sensitivity 4 / (gamma n) under replace-one; epsilon is on the exact Gaussian curve.
 
     Reference: [DPareto, sec. 3.3.2]; [Wu et al. 2017, Alg. 2].
     """
@@ -314,7 +300,7 @@ class OutputPerturbedRegression(PrivateEstimator):
         epsilon = output_epsilon(rows=rows, regularization=gamma, noise=self.noise, delta=self.delta)
         matrix, classes = self._read(features, labels)
         if len(self.classes_) != 2:
-            raise DataError("OutputPerturbedRegression tells two classes apart")
+            raise DataError("OutputPerturbedRegression separates two classes; use PrivateMLP for more")
         require_sparse(matrix)
         generator = seeded(self.seed)
         if self.ledger is not None:
@@ -331,7 +317,7 @@ class OutputPerturbedRegression(PrivateEstimator):
 
 
 def require_sparse(features: Floats | SparseRows) -> None:
-    """Refuse a matrix that could not be made sparse, by its shape alone: what is not zero in it is private."""
+    """Refuse a matrix too large to be made sparse, by its shape alone: which entries are nonzero is private."""
     if isinstance(features, SparseRows):
         return
     rows, columns = features.shape
@@ -342,19 +328,19 @@ def require_sparse(features: Floats | SparseRows) -> None:
 
 
 def seeded(seed: int | None) -> np.random.Generator:
-    """The source of noise: of the operating system's seed unless one is given."""
-    if seed is not None and not (isinstance(seed, int | np.integer) and seed >= 0):
-        raise SearchError(f"seed={shown(seed)}: expected a whole number of at least 0, or none")
+    """The source of noise, seeded by the operating system unless a seed is given."""
+    if seed is not None:
+        check_whole(SearchError, "seed", seed, least=0, hint=", or None")
     return np.random.Generator(np.random.PCG64(seed))
 
 
 def charge_first(ledger: Ledger | str | Path, events: Sequence[Event], relation: Neighbours) -> None:
-    """Charge the first of several events, all bounds of one and the same training, that the ledger has room for."""
+    """Charge the first event that fits into the ledger; each is a bound for the same training."""
     book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
     refusals = []
     for event in events:
         try:
-            return book.charge(event, note=NOTE, terms=terms_of(relation, ROW))
+            return book.charge(event, note="private training; floating-point noise", terms=terms_of(relation, ROW))
         except BudgetError as refusal:
             refusals.append(refusal)
     raise refusals[0]
@@ -363,27 +349,3 @@ def charge_first(ledger: Ledger | str | Path, events: Sequence[Event], relation:
 def _rows(features: Any) -> int:
     shape = np.shape(features)
     return int(shape[0]) if shape else 0
-
-
-@dataclass(frozen=True)
-class TrainingError:
-    """The error oracle of an estimator: the share of test rows that a model trained with these settings gets wrong."""
-
-    estimator: PrivateEstimator
-    features: Any
-    labels: Any
-    test_features: Any
-    test_labels: Any
-
-    def __post_init__(self) -> None:
-        if isinstance(self.estimator, PrivateLinear):  # rows are made sparse once, not in each run
-            object.__setattr__(self, "features", SparseRows.of(checked_rows(self.features)))
-
-    def __call__(self, settings: Mapping[str, Any], generator: np.random.Generator) -> float:
-        parameters = self.estimator.get_params() | dict(settings) | {"seed": int(generator.integers(2**62))}
-        model: Any = type(self.estimator)(**parameters)
-        model.fit(self.features, self.labels)
-        scores = model.decision_function(self.test_features)
-        if not np.isfinite(scores).all():
-            return float("nan")
-        return 1 - float(np.mean(model._classes_of(scores) == np.asarray(self.test_labels)))

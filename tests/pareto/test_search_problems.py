@@ -1,4 +1,4 @@
-"""The sparse vector mechanism: stated figures, exact probabilities on neighbours, and its error."""
+"""The sparse vector technique: stated figures, exact probabilities on neighbours, its error; the error of training."""
 
 import itertools
 import math
@@ -8,7 +8,14 @@ import pytest
 from scipy.integrate import quad
 
 from hush.core.errors import SearchError
-from hush.pareto.sparse_vector import SparseVector, sparse_vector_epsilon, sparse_vector_error, sparse_vector_space
+from hush.pareto import (
+    PrivateLogisticRegression,
+    SparseVector,
+    TrainingError,
+    sparse_vector_epsilon,
+    sparse_vector_error,
+    sparse_vector_space,
+)
 
 
 @pytest.mark.parametrize(("cap", "noise", "epsilon"), [(5, 0.1, 177.9602), (10, 0.1, 310.8248)])
@@ -93,3 +100,18 @@ def test_the_oracles_take_settings_of_the_space() -> None:
     settings = sparse_vector_space().settings_at(np.array([[0.5, 0.5]]))[0]
     assert sparse_vector_epsilon(settings) == SparseVector(**settings).epsilon
     assert 0 <= sparse_vector_error(settings, np.random.default_rng(1)) <= 1
+
+
+def test_the_error_oracle_is_the_share_of_wrong_predictions() -> None:
+    random = np.random.default_rng(1)
+    features = random.normal(size=(400, 4))
+    labels = np.where(features[:, 0] - features[:, 1] + 0.3 * random.normal(size=400) > 0, "yes", "no")
+    oracle = TrainingError(
+        PrivateLogisticRegression(delta=1e-6), features[:300], labels[:300], features[300:], labels[300:]
+    )
+    settings = {"epochs": 5, "lot": 30, "noise": 1.0, "learning_rate": 0.5, "clip": 1.0}
+    seed = int(np.random.default_rng(2).integers(2**62))
+    model = PrivateLogisticRegression(**settings, seed=seed).fit(features[:300], labels[:300])
+    assert oracle(settings, np.random.default_rng(2)) == 1 - model.score(features[300:], labels[300:])
+    with np.errstate(all="ignore"):
+        assert math.isnan(oracle(settings | {"learning_rate": 1e308}, np.random.default_rng(2)))
