@@ -210,6 +210,53 @@ def test_the_layer_check_sees_an_import_of_a_later_room(tmp_path: Path) -> None:
     assert LEVEL["cli"] > LEVEL["privacy"]
 
 
+EVERYWHERE = ("_version", "core", "files", "render")
+ANNEX_DOORS = {  # rooms and modules of the core that each annex may import; see the README.md in its folder
+    "hybrid": (
+        "privacy.account",
+        "privacy.budget",
+        "privacy.conversions",
+        "privacy.discovery",
+        "privacy.events",
+        "privacy.gate",
+        "privacy.ledger",
+        "privacy.noise",
+        "privacy.sensitivity",
+        "privacy.sum_query",
+        "report",
+    ),
+    "training": ("privacy.conversions", "privacy.events", "privacy.ledger", "privacy.sensitivity"),
+    "pareto": (
+        "training",
+        "privacy.budget",
+        "privacy.exact_sampling",
+        "privacy.ledger",
+        "privacy.sensitivity",
+        "schema",
+        "tables",
+        "workloads",
+        "mechanisms",
+        "planning",
+        "evaluation.workload_error",
+        "report",
+    ),
+}
+
+
+@pytest.mark.parametrize("annex", ANNEX_DOORS)
+def test_an_annex_enters_the_core_by_its_doors_alone(annex: str) -> None:
+    doors = tuple(f"hush.{door}." for door in (annex, *EVERYWHERE, *ANNEX_DOORS[annex]))
+    modules = [path for module, path in MODULES.items() if f"{module}.".startswith(f"hush.{annex}.")]
+    assert len(modules) > 3
+    assert {name for path in modules for name in imported(path) if not f"{name}.".startswith(doors)} == set()
+    assert (SOURCE / annex / "README.md").exists()
+
+
+def test_nothing_but_the_command_line_imports_an_annex() -> None:
+    others = [module for module in MODULES if module != "hush" and room_of(module) not in {*ANNEX_DOORS, "cli"}]
+    assert [name for module in others for name in imported(MODULES[module]) if room_of(name) in ANNEX_DOORS] == []
+
+
 def test_no_two_modules_share_a_name() -> None:
     names = Counter(path.name for path in MODULES.values() if path.name not in SAME_PART | PUBLIC_DOORS)
     assert {name for name, times in names.items() if times > 1} == set()

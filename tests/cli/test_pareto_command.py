@@ -134,7 +134,7 @@ def test_the_largest_error_is_searched_for_and_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--from", "5", "--to", "1"), "the smaller one first"),
+        (("--from", "5", "--to", "1"), "the smaller first"),
         (("--mechanism", "aim"), "search on a stand-in table instead"),
         (("--stand-in", "public.csv", "--mechanism", "aim", "--mechanism", "mst"), "one mechanism"),
         (("--stand-in", "none.csv"), "none.csv"),

@@ -39,8 +39,8 @@ def test_questions_are_answered_with_the_settings() -> None:
 @pytest.mark.parametrize(
     ("ask", "says"),
     [
-        (lambda f: f.best_at(0.5), "no point has epsilon <= 0.5; the least that was found is 1"),
-        (lambda f: f.least_epsilon(0.01), "no point has error <= 0.01; the least that was found is 0.1"),
+        (lambda f: f.best_at(0.5), "no point has epsilon <= 0.5; the least is 1"),
+        (lambda f: f.least_epsilon(0.01), "no point has error <= 0.01; the least is 0.1"),
         (lambda f: f.best_at("a"), "expected a number"),
         (lambda f: f.hypervolume((0.5, 1.0)), "lies inside the front"),
         (lambda f: f.hypervolume((10, 0.05)), "lies inside the front"),
@@ -118,6 +118,6 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
 
 def test_settings_that_no_file_can_hold_are_refused(tmp_path: Path) -> None:
     odd = Front(evaluations=[Evaluation(settings={"a": object()}, epsilon=1.0, errors=(1.0,))], reference=(1.0, 1.0))
-    with pytest.raises(SearchError, match="as files can hold"):
+    with pytest.raises(SearchError, match="for files hold no other"):
         odd.save(tmp_path / "front.json")
     assert not (tmp_path / "front.json").exists()

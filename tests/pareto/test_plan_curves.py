@@ -83,7 +83,7 @@ def test_plain_data_and_pages_hold_every_curve(curves: PlanCurves) -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "says"),
     [
-        ({"epsilons": (1, 0.1)}, SearchError, "the smaller one first"),
+        ({"epsilons": (1, 0.1)}, SearchError, "the smaller first"),
         ({"epsilons": (0, 1)}, SearchError, "above 0"),
         ({"points": 1}, SearchError, "points=1"),
         ({"mechanisms": ["aim"]}, SearchError, "its error depends on the data"),

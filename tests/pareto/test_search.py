@@ -184,12 +184,12 @@ def test_epsilons_that_are_slow_are_guessed_well_on_linear_scales() -> None:
     """Epsilon spans 0.004 to 1,200; guessed from the settings as they are, the worst of these is off by far more."""
     chooser = BayesianChoice(LINEAR, powers, REFERENCE)
     places = np.random.default_rng(0).random((300, 4))
-    logs = np.log(chooser._exact(places))
+    logs = np.log(chooser._exact_epsilons(places))
     model = chooser._epsilon_process(*chooser._drawn())
-    assert np.abs(np.log(chooser._guessed(model, places)) - logs).max() < 0.3
-    chooser._for_epsilon, chooser._powers = LINEAR.features, None  # the control
+    assert np.abs(model.predict(chooser._epsilon_features(places))[0] - logs).max() < 0.3
+    chooser._epsilon_features, chooser._epsilon_fit = LINEAR.features, None  # the control
     model = chooser._epsilon_process(*chooser._drawn())
-    assert np.abs(np.log(chooser._guessed(model, places)) - logs).max() > 1.0
+    assert np.abs(model.predict(chooser._epsilon_features(places))[0] - logs).max() > 1.0
 
 
 def test_initial_points_are_where_privacy_is_cheap() -> None:

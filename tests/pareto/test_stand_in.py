@@ -194,7 +194,7 @@ def test_settings_and_workloads_that_do_not_fit_are_refused(table) -> None:
         search(table, settings=[IntegerSetting("pace", 1, 2)])
     with pytest.raises(WorkloadError, match="other columns"):
         of_stand_in(table, hush.Workload.kway(hush.Domain({"a": 2}), 1), "mwem")
-    with pytest.raises(SearchError, match="error='worst': expected one of workload, largest"):
+    with pytest.raises(SearchError, match="error='worst': expected one of 'workload', 'largest'"):
         search(table, error="worst")
     with pytest.raises(SearchError, match="the stand-in table has no rows"):
         search(hush.read(hush.datasets.invented(SCHEMA, 0, seed=1), SCHEMA))
