@@ -223,7 +223,6 @@ ANNEX_DOORS = {  # rooms and modules of the core that each annex may import; see
         "privacy.noise",
         "privacy.sensitivity",
         "privacy.sum_query",
-        "report",
     ),
     "training": ("privacy.conversions", "privacy.events", "privacy.ledger", "privacy.sensitivity"),
     "pareto": (
@@ -238,7 +237,6 @@ ANNEX_DOORS = {  # rooms and modules of the core that each annex may import; see
         "mechanisms",
         "planning",
         "evaluation.workload_error",
-        "report",
     ),
 }
 

@@ -10,8 +10,7 @@ import hush
 from browser import browse
 from hush.core.errors import SearchError
 from hush.pareto import Evaluation, Front, of_plan
-from hush.pareto.front_chart import front_chart
-from hush.pareto.front_page import fronts_html
+from hush.pareto.front_page import front_chart, fronts_html
 from hush.render.charts import CURVE_COLOURS, CURVE_DASHES
 
 
