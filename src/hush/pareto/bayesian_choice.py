@@ -20,7 +20,7 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.errors import SearchError, shown
-from hush.core.validation import check_choice, is_whole
+from hush.core.validation import check_choice
 from hush.pareto.evaluation import Evaluation, PrivacyOracle, epsilon_of, merged
 from hush.pareto.gaussian_process import GaussianProcess, Hyperparameters
 from hush.pareto.hypervolume import expected_improvement, front_indices, hvpoi, step_values
@@ -79,7 +79,7 @@ class BayesianChoice:
         for settings in self.given:
             space.places_of(settings)
         default = min(2 * len(space) + 4, 16)
-        self.initial: int = default if initial is None else int(initial) if is_whole(initial) else len(given)
+        self.initial: int = default if initial is None else initial if isinstance(initial, int) else len(given)
         if self.initial < 2:
             raise SearchError(f"initial={shown(initial)}: expected at least 2 points to learn from")
         self._pool: tuple[Floats, Floats] | None = None

@@ -22,8 +22,8 @@ from hush.core.errors import ArchiveError, SearchError, printable, shown
 from hush.core.validation import check_number, is_number
 from hush.files.atomic_write import check_new, write_whole
 from hush.files.codec import Finite, NonNegative, Stored
-from hush.pareto import hypervolume
 from hush.pareto.evaluation import Evaluation, merged
+from hush.pareto.hypervolume import front_indices, hypervolume
 from hush.render.labels import compact
 from hush.render.text_table import TextColumn, TextTable, number_columns
 
@@ -72,7 +72,7 @@ class Front:
         """The evaluations on the front, by rising epsilon; runs of equal settings count together."""
         usable = [evaluation for evaluation in merged(self.evaluations) if evaluation.usable]
         pairs = np.array([(point.epsilon, point.error) for point in usable]).reshape(-1, 2)
-        return [usable[index] for index in hypervolume.front_indices(pairs)]
+        return [usable[index] for index in front_indices(pairs)]
 
     def __iter__(self) -> Iterator[Evaluation]:
         return iter(self.points)
@@ -97,7 +97,7 @@ class Front:
                 f"least epsilon is {pairs[0, 0]:.3g} with an error of {pairs[0, 1]:.3g}, the least error "
                 f"{pairs[-1, 1]:.3g} with an epsilon of {pairs[-1, 0]:.3g}; give a larger epsilon or error"
             )
-        return hypervolume.hypervolume(pairs, worst)
+        return hypervolume(pairs, worst)
 
     def best_at(self, epsilon: float) -> Evaluation:
         """The evaluation of least error among those with at most this epsilon."""
