@@ -9,13 +9,15 @@ from benchmarks.tree_budgets import geometric_tree, least_error_tree, level_tree
 
 from hush.core.domain import Domain
 from hush.core.errors import WorkloadError
-from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery, greedy_tree, nodes_by_height
+from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery, TreeFit, greedy_tree, nodes_by_height
 from hush.histograms.bucket_workloads import AllRanges, PrefixSums, SingleCells, carried_over, expanded
+from hush.histograms.interval_costs import cell_order
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.events import LaplaceEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Gate, Request
+from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours, sensitivity
 from hush.testing import TinyTable, check_replay, neighbours_of
@@ -162,3 +164,33 @@ def test_shares_that_make_no_tree_are_refused(make: Any, words: str) -> None:
 def test_nodes_are_counted_by_height() -> None:
     assert nodes_by_height(7, 2) == [7, 4, 2, 1]
     assert nodes_by_height(1, 2) == [1]
+
+
+@pytest.mark.parametrize("tree", TREES.values(), ids=TREES.keys())
+def test_covariances_are_those_of_dense_matrices(tree: BucketTree) -> None:
+    inverse = np.linalg.inv(dense(tree).T @ dense(tree))
+    columns = np.random.default_rng(5).normal(size=(tree.buckets, 3))
+    assert tree.inverse_times(columns) == pytest.approx(inverse @ columns, rel=1e-7, abs=1e-14)
+    assert tree.variances() == pytest.approx(np.diagonal(inverse), rel=1e-7)
+
+
+@pytest.mark.parametrize(("sizes", "curve"), [((20,), "rows"), ((5, 4), "hilbert")])
+def test_a_fit_knows_the_covariances_of_cells(sizes: tuple[int, ...], curve: Any) -> None:
+    tree = TREES["greedy"]
+    query = BucketTreeQuery(("x", "y")[: len(sizes)], tree, curve)
+    cells = np.random.default_rng(6).integers(0, 40, sizes)
+    law = DiscreteLaplace(Fraction(50))
+    fit = TreeFit(Measurement.of(query, query.answer({query.clique: cells}), law), sizes)
+    order = cell_order(sizes, curve)
+    lengths = np.diff(tree.cuts)
+    spread = np.zeros((20, tree.buckets))
+    spread[order, np.repeat(np.arange(tree.buckets), lengths)] = np.repeat(1 / lengths, lengths)
+    covariance = spread @ np.linalg.inv(dense(tree).T @ dense(tree)) @ spread.T * law.stddev**2
+    sums = np.add.reduceat(cells.ravel()[order], tree.cuts[:-1])
+    assert fit.buckets.ravel() == pytest.approx(spread @ sums)
+    assert fit.bucket_variances().ravel() == pytest.approx(np.diagonal(covariance))
+    rows = [np.random.default_rng(7 + axis).normal(size=(2, size)) for axis, size in enumerate(sizes)]
+    coefficients = rows[0] if len(sizes) == 1 else np.kron(*rows)
+    assert fit.products(rows, rows).ravel() == pytest.approx(
+        np.einsum("qi,ij,qj->q", coefficients, covariance, coefficients)
+    )

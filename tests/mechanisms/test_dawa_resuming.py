@@ -12,7 +12,7 @@ import hush
 from hush import Budget, Domain, Workload
 from hush.core.errors import InterruptedRelease
 from hush.histograms.grid_bias import GridBias
-from hush.mechanisms import Dawa
+from hush.mechanisms import DAWA
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.release_job import ReleaseJob
 from hush.privacy.events import price
@@ -30,7 +30,7 @@ def table(seed: int, size: int = SIZE) -> Any:
     return TinyTable(Domain({"x": size}), [(int(level),) for level in levels])
 
 
-def planned(settings: Dawa, budget: Budget, size: int = SIZE) -> Plan:
+def planned(settings: DAWA, budget: Budget, size: int = SIZE) -> Plan:
     return settings.plan(Workload.product(Domain({"x": size}), {"x": hush.queries.prefix}), budget)
 
 
@@ -69,7 +69,7 @@ def question(asked: Any) -> tuple[Any, ...]:
 def record(release: hush.Release) -> list[Any]:
     """Every question, in order, with its noise and the noisy answer."""
     record = release.record
-    return [(question(each.asked), each.law, np.asarray(each.raw).tolist()) for each in record.looks + record.measured]
+    return [(question(each.asked), each.law, np.asarray(each.raw).tolist()) for each in record.probes + record.measured]
 
 
 def through_a_file(release: hush.Release, folder: Path) -> hush.Release:
@@ -85,16 +85,16 @@ def test_a_resumed_release_asks_exactly_what_a_whole_one_asks(share: float, budg
 
     Counting what was set aside twice, or a number before its turn, would change a decision in several of the runs.
     """
-    plan, stops = planned(Dawa(bias_share=share), budget), 0
+    plan, stops = planned(DAWA(bias_share=share), budget), 0
     for seed in SEEDS:
         data = table(seed)
         whole = ReleaseJob(plan, entropy=NotPrivateEntropy(seed)).run(data)
-        for stop in range(1, len(whole.record.looks) + 1):
+        for stop in range(1, len(whole.record.probes) + 1):
             entropy, stops = NotPrivateEntropy(seed), stops + 1
             with pytest.raises(InterruptedRelease) as caught:
                 ReleaseJob(plan, entropy=entropy).run(data, progress=stopped_after(stop))
             partial = through_a_file(caught.value.release, tmp_path)
-            assert len(partial.record.looks) == stop
+            assert len(partial.record.probes) == stop
             again = ReleaseJob(plan, entropy=entropy, resume=partial).run(data)
             assert record(again) == record(whole)
             assert price(again.statement.event) == price(whole.statement.event)
@@ -103,7 +103,7 @@ def test_a_resumed_release_asks_exactly_what_a_whole_one_asks(share: float, budg
 
 @pytest.mark.parametrize("partition", ["noisy-costs", "exponential", "tree"])
 def test_a_partition_that_was_chosen_is_kept(partition: str, tmp_path: Path) -> None:
-    plan = planned(Dawa(partition=partition, bias_share=0.2), Budget(epsilon=0.4), 64)
+    plan = planned(DAWA(partition=partition, bias_share=0.2), Budget(epsilon=0.4), 64)
     for seed in (1, 2):
         data = table(seed, 64)
         whole = ReleaseJob(plan, entropy=NotPrivateEntropy(seed)).run(data)
@@ -117,8 +117,22 @@ def test_a_partition_that_was_chosen_is_kept(partition: str, tmp_path: Path) -> 
             assert price(again.statement.event) == price(whole.statement.event)
 
 
-@pytest.mark.parametrize("settings", [Dawa(), Dawa(bias_share=0.45)], ids=["plain", "bias_share"])
-def test_a_lost_charge_leaves_what_is_on_record_and_enough_for_the_histogram(settings: Dawa) -> None:
+def test_the_published_form_keeps_the_partition_that_was_chosen(tmp_path: Path) -> None:
+    plan, data = planned(DAWA(paper=True), Budget(epsilon=0.4), 64), table(1, 64)
+    whole = ReleaseJob(plan, entropy=NotPrivateEntropy(1)).run(data)
+    entropy = NotPrivateEntropy(1)
+    with pytest.raises(InterruptedRelease) as caught:
+        ReleaseJob(plan, entropy=entropy).run(data, progress=stopped_after(1))
+    partial = through_a_file(caught.value.release, tmp_path)
+    assert not partial.record.measured
+    assert np.array_equal(partial.record.cuts, whole.record.cuts)
+    again = ReleaseJob(plan, entropy=entropy, resume=partial).run(data)
+    assert record(again) == record(whole)
+    assert price(again.statement.event) == price(whole.statement.event)
+
+
+@pytest.mark.parametrize("settings", [DAWA(), DAWA(bias_share=0.45)], ids=["plain", "bias_share"])
+def test_a_lost_charge_leaves_what_is_on_record_and_enough_for_the_histogram(settings: DAWA) -> None:
     """Interrupted, again and again, between a charge and its noisy answer: nothing on record is asked again."""
     plan, resumed = planned(settings, Budget(epsilon=0.4)), 0
     for seed in SEEDS:
@@ -136,17 +150,17 @@ def test_a_lost_charge_leaves_what_is_on_record_and_enough_for_the_histogram(set
             kept, resumed = record(release), resumed + 1
             release = ReleaseJob(plan, entropy=NotPrivateEntropy(seed), resume=release).run(data)
             assert record(release)[: len(kept)] == kept
-        grids = [question(look.asked) for look in release.record.looks if isinstance(look.asked, GridBias)]
+        grids = [question(probe.asked) for probe in release.record.probes if isinstance(probe.asked, GridBias)]
         searched = grids[:-1] if settings.bias_share else grids
         assert len(set(searched)) == len(searched)
-        assert len(release.record.looks) - len(grids) <= 2  # of the number of rows
+        assert len(release.record.probes) - len(grids) <= 2  # of the number of rows
         assert price(release.statement.event).epsilon <= Fraction(0.4)
         assert (np.asarray(release.counts("x")) >= 0).all()
     assert resumed == len(SEEDS)
 
 
 def test_tables_that_were_measured_before_an_interruption_are_kept() -> None:
-    plan, data = planned(Dawa(), Budget(epsilon=0.4)), table(3)
+    plan, data = planned(DAWA(), Budget(epsilon=0.4)), table(3)
     whole = ReleaseJob(plan, entropy=NotPrivateEntropy(3)).run(data)
     assert len(whole.record.measured) > 1
     for draws in range(40):

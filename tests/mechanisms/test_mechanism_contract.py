@@ -10,12 +10,12 @@ from hush import Budget, Domain, Workload, queries
 from hush.core.errors import ReplayError
 from hush.mechanisms import (
     AIM,
+    DAWA,
     HDMM,
     MST,
     MWEM,
     RAP,
     AllZero,
-    Dawa,
     Direct,
     DualQuery,
     Gaussian,
@@ -55,7 +55,7 @@ EVERY: dict[str, Mechanism] = {
     "rap, as its noise decides": RAP(rows=20),
     "independent": Independent(),
     "all-zero": AllZero(),
-    "dawa": Dawa(),
+    "dawa": DAWA(),
 }
 
 
@@ -71,6 +71,14 @@ def test_every_mechanism_is_under_contract() -> None:
 @pytest.mark.parametrize("mechanism", [HDMM(restarts=1), Direct()], ids=str)
 def test_the_contract_is_kept_under_pure_epsilon(mechanism: Mechanism) -> None:
     check_mechanism(mechanism, budget=Budget(epsilon=1.0))
+
+
+@pytest.mark.parametrize("columns", [("a",), ("a", "b")], ids=["one column", "a map"])
+def test_the_contract_is_kept_by_dawa_as_published(columns: tuple[str, ...]) -> None:
+    domain = Domain({"a": 8, "b": 3})
+    workload = Workload.product(domain, dict.fromkeys(columns, queries.prefix))
+    rows = [(0, 0), (1, 0), (1, 1), (7, 1), (3, 2), (3, 0), (5, 1), (6, 0)]
+    check_mechanism(DAWA(paper=True), domain=domain, rows=rows, workload=workload, budget=Budget(epsilon=0.9))
 
 
 def test_the_contract_is_kept_on_thresholds() -> None:

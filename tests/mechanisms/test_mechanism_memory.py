@@ -11,7 +11,7 @@ import pytest
 
 import hush
 from hush.core.errors import SizeError
-from hush.mechanisms import AIM, HDMM, MST, RAP, Dawa, DualQuery
+from hush.mechanisms import AIM, DAWA, HDMM, MST, RAP, DualQuery
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import BUILT_IN
 from hush.mechanisms.release_job import ReleaseJob
@@ -33,7 +33,7 @@ VARIANTS: dict[str, Mechanism] = {
     "rap, tables": RAP(measure="tables", rows=50, rounds=2),
     "rap, all": RAP(measure="all", rows=50),
     "hdmm, global": HDMM(least_squares="global"),
-    "dawa, noisy costs": Dawa(partition="noisy-costs"),
+    "dawa, noisy costs": DAWA(partition="noisy-costs"),
 }
 QUICK = {  # the same within seconds
     "aim": AIM(rounds=7),
@@ -57,7 +57,7 @@ def limited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> int:
 
 
 def workload_of(mechanism: Mechanism, domain: hush.Domain) -> hush.Workload:
-    if isinstance(mechanism, Dawa):
+    if isinstance(mechanism, DAWA):
         return hush.Workload.product(domain, {domain.attributes[0]: hush.queries.prefix})
     searching = mechanism.name in ("matrix", "hdmm", "auto")
     return hush.Workload.kway(domain, 2 if not searching else 3 if domain is WIDE else 1)

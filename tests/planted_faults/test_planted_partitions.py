@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hush.histograms import grid_bias, interval_costs
-from hush.mechanisms import Dawa, dawa
+from hush.mechanisms import DAWA, dawa
 from hush.privacy import partition_laws
 from hush.privacy.budget import Budget
 from hush.privacy.events import NoisyChoiceEvent, SelectionEvent
@@ -118,7 +118,7 @@ PARTITIONS = {
     "probes asked again": Bug(
         probes_asked_again,
         RESUMING + "test_a_lost_charge_leaves_what_is_on_record_and_enough_for_the_histogram",
-        {"settings": Dawa()},
+        {"settings": DAWA()},
     ),
     "decisions by the account": Bug(
         decisions_by_the_account,

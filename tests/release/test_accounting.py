@@ -17,11 +17,11 @@ from hush.core.errors import ArchiveError, InterruptedRelease
 from hush.files.archive import ArchiveReader, write_archive
 from hush.mechanisms import (
     AIM,
+    DAWA,
     HDMM,
     MST,
     MWEM,
     RAP,
-    Dawa,
     Direct,
     DualQuery,
     Gaussian,
@@ -70,8 +70,8 @@ MECHANISMS: dict[str, tuple[Mechanism, Budget]] = {
     "rap": (RAP(rounds=3, rows=20), Budget(rho=0.5)),
     "rap, cells": (RAP(measure="cells", rounds=2, queries=2, rows=20), Budget(rho=0.5)),
     "independent": (Independent(), Budget(rho=0.5)),
-    "dawa": (Dawa(), Budget(rho=0.5)),
-    "dawa, Laplace": (Dawa(), Budget(epsilon=1.0)),
+    "dawa": (DAWA(), Budget(rho=0.5)),
+    "dawa, Laplace": (DAWA(), Budget(epsilon=1.0)),
 }
 Change = Callable[[dict[str, Any]], None]
 

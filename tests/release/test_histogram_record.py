@@ -10,7 +10,7 @@ import pytest
 
 import hush
 from hush import Budget, Workload
-from hush.mechanisms import Dawa
+from hush.mechanisms import DAWA
 from hush.mechanisms.release_job import ReleaseJob
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.schema import Categorical, Integer, Numeric, Schema
@@ -35,7 +35,7 @@ def numbers_by_group(epsilon: float, asked: Any, **settings: Any) -> hush.Releas
     data = pa.table({"x": random.lognormal(3, 0.5, 3000).clip(0, 199), "g": random.choice(["u", "v"], 3000)})
     table = hush.read(data, schema)
     workload = Workload.product(table.domain, {"x": asked, "g": hush.queries.identity})
-    plan = hush.plan(workload, Budget(epsilon=epsilon), mechanism=Dawa(**settings))
+    plan = hush.plan(workload, Budget(epsilon=epsilon), mechanism=DAWA(**settings))
     return ReleaseJob(plan, entropy=NotPrivateEntropy(2)).run(table)
 
 
@@ -141,7 +141,7 @@ def test_intervals_hold_where_every_level_was_counted_by_itself(planned: str) ->
     for number, (_, x) in enumerate(histograms()):
         table = counted(x)
         for epsilon in (0.5, 2.0):
-            plan = Dawa().plan(WORKLOADS[planned], Budget(epsilon=epsilon))
+            plan = DAWA().plan(WORKLOADS[planned], Budget(epsilon=epsilon))
             for run in range(10):
                 seed = int(1e6 * epsilon) + 1000 * number + run
                 release = ReleaseJob(plan, entropy=NotPrivateEntropy(seed)).run(table)
@@ -162,7 +162,7 @@ def test_cells_read_off_buckets_are_off_by_more_than_the_noise() -> None:
     """Why their basis is the noise alone: heaped counts, planned for ranges; 95 % intervals of cells hold some 40 %."""
     chances = 1 + 9 * (np.arange(SIZE) % 6 == 0)
     x = np.random.default_rng(7).multinomial(1_000, chances / chances.sum())
-    table, plan = counted(x), Dawa().plan(WORKLOADS["ranges"], Budget(epsilon=0.1))
+    table, plan = counted(x), DAWA().plan(WORKLOADS["ranges"], Budget(epsilon=0.1))
     shares = []
     for seed in range(20):
         release = ReleaseJob(plan, entropy=NotPrivateEntropy(seed)).run(table)

@@ -12,11 +12,11 @@ from hush.core.errors import QueryError
 from hush.inference.error_margins import ErrorMargins
 from hush.mechanisms import (
     AIM,
+    DAWA,
     HDMM,
     MST,
     MWEM,
     RAP,
-    Dawa,
     Direct,
     DualQuery,
     Gaussian,
@@ -103,7 +103,7 @@ COVERED: dict[str, tuple[Mechanism, int, Workload, tuple[Budget, Budget]]] = {
     "privbayes": (PrivBayes(usefulness=1e-3), 40, PLAIN, (SMALL, LARGE)),
     "dualquery": (DualQuery(turns=3, draws=2), 40, PLAIN, (SMALL, LARGE)),
     "rap": (RAP(rounds=3, rows=20), 40, PLAIN, (SMALL, LARGE)),
-    "dawa": (Dawa(), 150, PLAIN, (PURE_SMALL, PURE_LARGE)),
+    "dawa": (DAWA(), 150, PLAIN, (PURE_SMALL, PURE_LARGE)),
 }
 QUESTIONS = {
     "COUNT(*)": (),

@@ -14,9 +14,11 @@ import numpy as np
 from hush.core.arrays import Floats, Integers, Scalar, Values
 from hush.core.domain import Clique
 from hush.core.errors import WorkloadError
-from hush.histograms.bucket_workloads import CellWorkload
-from hush.histograms.interval_costs import Curve, cells_in_line
+from hush.histograms.axis_grid import AxisGrid
+from hush.histograms.bucket_workloads import CellWorkload, carried_over, expanded
+from hush.histograms.interval_costs import Curve, cell_order, cells_in_line
 from hush.privacy.gate import Counts
+from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import RowNorms
 
 PATH_UNITS = 1 << 16  # shares of the budget that every path is given
@@ -89,23 +91,49 @@ class BucketTree:
         """
         levels, rest = [], np.asarray(measured, dtype=np.float64)
         for w in self.weights:
-            values = np.zeros(len(w))
-            values[w > 0], rest = rest[: np.count_nonzero(w)], rest[np.count_nonzero(w) :]
+            values = np.zeros((len(w), 1))
+            values[w > 0, 0], rest = rest[: np.count_nonzero(w)], rest[np.count_nonzero(w) :]
             levels.append(values)
-        w = self.weights[0].astype(np.float64)
-        z, d = [levels[0] / w], [1 / w**2]
+        return self._least_squares(levels)[:, 0]
+
+    def inverse_times(self, columns: Floats) -> Floats:
+        """(Y^T D^2 Y)^-1 B for columns B over buckets: least squares from leaves B / w, with nothing measured above."""
+        w = self.weights[0][:, None].astype(np.float64)
+        above = [np.zeros((len(level), columns.shape[1])) for level in self.weights[1:]]
+        return self._least_squares([columns / w, *above])
+
+    def _least_squares(self, levels: list[Floats]) -> Floats:
+        """Bucket counts, (k, columns), from measured levels of nodes, leaves first, each (nodes, columns)."""
+        shares = [w[:, None].astype(np.float64) for w in self.weights]
+        z, d = [levels[0] / shares[0]], [1 / shares[0] ** 2]
         sums = []
-        for w, y in zip(self.weights[1:], levels[1:], strict=True):
+        for w, y in zip(shares[1:], levels[1:], strict=True):
             s, variance = _parents(z[-1], self.branching), _parents(d[-1], self.branching)
             sums.append((s, variance))
             z.append((s + variance * w * y) / (1 + variance * w**2))
-            d.append(variance / (1 + variance * w.astype(np.float64) ** 2))
+            d.append(variance / (1 + variance * w**2))
         x = z[-1]
         for height in range(len(sums) - 1, -1, -1):
             s, variance = sums[height]
-            more = (x - s) / variance
-            x = z[height] + d[height] * _children(more, self.branching, len(z[height]))
+            x = z[height] + d[height] * _children((x - s) / variance, self.branching, len(z[height]))
         return np.asarray(x)
+
+    def variances(self) -> Floats:
+        """The diagonal of (Y^T D^2 Y)^-1: variances of the buckets' estimates, in units of the noise.
+
+        A child c of node v has x_c = z_c + d_c (x_v - s) / S with S the sum of d over v's children, so that its
+        variance is d_c - d_c^2 / S + (d_c / S)^2 var(x_v).
+        """
+        below = [1 / self.weights[0].astype(np.float64) ** 2]
+        sums = []
+        for w in self.weights[1:]:
+            sums.append(_parents(below[-1], self.branching))
+            below.append(sums[-1] / (1 + sums[-1] * w.astype(np.float64) ** 2))
+        variances = below[-1]
+        for d, total in zip(reversed(below[:-1]), reversed(sums), strict=True):
+            whole, above = (_children(numbers, self.branching, len(d)) for numbers in (total, variances))
+            variances = d - d**2 / whole + (d / whole) ** 2 * above
+        return variances
 
     def error(self, workload: CellWorkload) -> float:
         """The expected squared error of all queries by least squares, per variance of the noise: tr(G (Y^T D^2 Y)^-1).
@@ -233,6 +261,47 @@ class BucketTreeQuery:
         return np.concatenate(weighted)
 
 
+class TreeFit:
+    """Least squares from one measured tree, as counts and covariances of the cells of its table."""
+
+    def __init__(self, measured: Measurement, sizes: tuple[int, ...]) -> None:
+        query: BucketTreeQuery = measured.asked  # type: ignore[assignment]
+        self._tree, self._order = query.tree, cell_order(sizes, query.curve)
+        self.grids = tuple(AxisGrid(np.arange(size + 1)) for size in sizes)  # every level by itself
+        self.variance = max(measured.law.stddev**2, 1e-12)
+        self.buckets = self._as_table(expanded(self._tree.estimates(measured.raw), self._tree.cuts))
+
+    def _as_table(self, in_line: Floats) -> Floats:
+        cells = np.empty(len(in_line))
+        cells[self._order] = in_line
+        return cells.reshape([grid.size for grid in self.grids])
+
+    @property
+    def rows(self) -> int:
+        """How many numbers the covariance of one sum takes."""
+        return self._tree.buckets
+
+    def products(self, first: list[Floats], second: list[Floats]) -> Floats:
+        """Covariances of sums whose coefficients are products over the axes; every combination of rows."""
+        if len(self.grids) == 1:
+            return self.sums(first[0].T, second[0].T)
+        pairs = zip(first[0], second[0], strict=True)
+        return np.array([self.sums(f[:, None, None] * first[1].T, s[:, None, None] * second[1].T) for f, s in pairs])
+
+    def sums(self, first: Floats, second: Floats) -> Floats:
+        """Covariances of sums with coefficients over cells: `first[..., q]` are those of sum q."""
+        left, right = (
+            carried_over(side.reshape(len(self._order), -1)[self._order].T, self._tree.cuts).T
+            for side in (first, second)
+        )
+        return np.asarray(np.einsum("kq,kq->q", left, self._tree.inverse_times(right)) * self.variance)
+
+    def bucket_variances(self) -> Floats:
+        """The variance of the count of every cell."""
+        lengths = np.diff(self._tree.cuts)
+        return self._as_table(np.repeat(self._tree.variances() / lengths**2, lengths)) * self.variance
+
+
 def _parents(numbers: Values[Scalar], branching: int) -> Values[Scalar]:
     """Sums over the children of each node."""
     return np.asarray(np.add.reduceat(numbers, np.arange(0, len(numbers), branching)))
@@ -240,7 +309,7 @@ def _parents(numbers: Values[Scalar], branching: int) -> Values[Scalar]:
 
 def _children(numbers: Values[Scalar], branching: int, nodes: int) -> Values[Scalar]:
     """The number of its parent, for each of the nodes below."""
-    return np.repeat(numbers, branching)[:nodes]
+    return np.repeat(numbers, branching, axis=0)[:nodes]
 
 
 def _spread(numbers: Floats, starts: Integers, buckets: int) -> Floats:

@@ -8,6 +8,7 @@ its m of the larger one is as good. About the mean a row moves it by at most 2 (
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -27,13 +28,18 @@ Curve = Literal["rows", "hilbert"]
 LARGEST_GRID = 64
 
 
-def cells_in_line(table: Integers, curve: Curve = "rows") -> Integers:
-    """A table of counts as cells in a row: row by row, or along a Hilbert curve over its two axes."""
+def cell_order(shape: tuple[int, ...], curve: Curve = "rows") -> Integers:
+    """The cells of a table in line, as flat indices: row by row, or along a Hilbert curve over its two axes."""
     if curve == "rows":
-        return table.ravel()
-    if table.ndim != 2:
-        raise DomainError(f"a Hilbert curve over a table of {table.ndim} axes: expected two")
-    return table.ravel()[hilbert_order(*table.shape)]
+        return np.arange(math.prod(shape))
+    if len(shape) != 2:
+        raise DomainError(f"a Hilbert curve over a table of {len(shape)} axes: expected two")
+    return hilbert_order(*shape)
+
+
+def cells_in_line(table: Integers, curve: Curve = "rows") -> Integers:
+    """The counts of a table in the order of `cell_order`."""
+    return table.ravel()[cell_order(table.shape, curve)]
 
 
 def powers_of_two(cells: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ Plan(residual, 1 tables, rho=0.5)
 
 from hush.mechanisms.aim import AIM
 from hush.mechanisms.baselines import AllZero, Direct, Gaussian, Independent
-from hush.mechanisms.dawa import Dawa
+from hush.mechanisms.dawa import DAWA
 from hush.mechanisms.dualquery import DualQuery
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.matrix import Matrix
@@ -22,12 +22,12 @@ from hush.mechanisms.residual import Residual
 
 __all__ = [
     "AIM",
+    "DAWA",
     "HDMM",
     "MST",
     "MWEM",
     "RAP",
     "AllZero",
-    "Dawa",
     "Direct",
     "DualQuery",
     "Gaussian",

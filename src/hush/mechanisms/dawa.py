@@ -11,18 +11,21 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from hush.core.arrays import Floats
 from hush.core.domain import Clique
-from hush.core.errors import BudgetError, SizeError, WorkloadError, shown
+from hush.core.errors import BudgetError, SizeError, WorkloadError
 from hush.core.memory import require_memory
-from hush.core.validation import is_number
+from hush.core.validation import check_choice, check_flag, check_number
 from hush.histograms.axis_grid import AxisGrid, levels_below, query_count
 from hush.histograms.block_posterior import blocks_noise
 from hush.histograms.block_tree import LARGEST_TREE, POSTERIOR_BYTES, BlockTree, design_blocks
+from hush.histograms.bucket_trees import BucketTreeQuery, greedy_tree
+from hush.histograms.bucket_workloads import AllRanges, CellWorkload, LinearQueries, PrefixSums, SingleCells
 from hush.histograms.grid_bias import GridBias
 from hush.histograms.hat_design import HatDesign, design_hats
 from hush.histograms.hat_query import HatQuery
-from hush.histograms.interval_costs import IntervalDeviations, NodeScores
-from hush.linops import Identity, LinearOperator, Prefix, Total
+from hush.histograms.interval_costs import IntervalDeviations, NodeScores, cell_order
+from hush.linops import AllRange, Identity, LinearOperator, Prefix, Total
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
@@ -31,25 +34,40 @@ from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.partition_laws import Cuts, NoisyPartition, PartitionMechanism, SplittingTree
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.release.histogram_record import HistogramRecord, same_grids
+from hush.release.histogram_record import (
+    LARGEST_CELLS,
+    BucketTreeRecord,
+    HistogramRecord,
+    curve_over,
+    same_grids,
+)
 from hush.schema import Boolean, Categorical, Schema
 from hush.strategies.strategy import NoiseKind
 from hush.workloads import Workload
 
 NAME = "dawa"
-FIRST, SECOND = Fraction(1, 100), Fraction(4, 100)  # shares of the looks at the number of rows
-FEW = 6.0  # standard errors: a number of rows below is looked at again
-FINE = 2.5  # buckets for each row over the noise of a count, to begin with
-FINE_MAP = 16.0  # the same for maps, whose blocks are joined after they are measured
-MANY = 5.0  # rows over the noise for each cell: from here on the cells are measured as they are
-SURE = 0.7  # the noise of a look at the bias, over what coarser buckets could gain
-MOST = Fraction(15, 100)  # share of one look
-COARSER = {1: 8, 2: 2}  # how many times fewer pieces an axis has from one look to the next, by dimension
-LARGEST_CELLS = 1 << 26
-INTERVAL_BYTES = {"noisy-costs": 32, "exponential": 240}  # of a candidate for a bucket
+
+# Probing. The signal is the number of rows over the noise that one count would have with all of the budget. The values
+# are the best of a few tried on generated histograms of many shapes; none depends on a table.
+ROWS_PROBE_SHARES = Fraction(1, 100), Fraction(4, 100)  # of the first probe of the number of rows, and of a second one
+FEW_ROWS = 6.0  # standard errors: a smaller noisy number of rows is probed again
+INITIAL_BUCKETS_PER_SIGNAL = 2.5  # of the first grid of one column
+MAP_BUCKETS_PER_SIGNAL = 16.0  # of a map, whose blocks are joined after they are measured
+SIGNAL_FOR_SINGLE_LEVELS = 5.0  # per cell: from here on every level is counted by itself
+PROBE_NOISE_RATIO = 0.7  # the noise of a probe of the bias, over what coarser buckets could gain
+LARGEST_PROBE_SHARE = Fraction(15, 100)
+COARSENING = {1: 8, 2: 2}  # how many times fewer pieces an axis has from one probe to the next, by dimension
+
+# Partitions chosen privately, for comparison.
 PARTITIONS = ("grids", "noisy-costs", "exponential", "tree")
-OFFSET = Fraction(2)  # scales of the noise that a bucket costs beside: else the search harvests negative noise
-RATES = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))  # of the prior, per bucket: the data choose among them
+INTERVAL_BYTES = {"noisy-costs": 32, "exponential": 240}  # of a candidate for a bucket
+NOISY_COST_OFFSET = Fraction(
+    2
+)  # extra cost per bucket, in scales of its noise: else the search harvests negative noise
+PRIOR_RATES = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))  # per bucket: the data choose among them
+LARGEST_BUCKET_COST = 1 << 30  # keeps sums of costs in whole numbers of 64 bits
+PAPER_COST_STEPS = 4  # of a cost of one row, in which deviations about a mean are rounded
+LARGEST_QUERY_MATRIX = 1 << 24  # numbers up to which the greedy tree takes the very queries of the workload
 
 
 class Axes(NamedTuple):
@@ -102,8 +120,37 @@ def axes_of(workload: Workload) -> Axes:
     return Axes((*ordered, *others), len(ordered), queries)
 
 
+def cell_queries(workload: Workload, axes: Axes) -> CellWorkload:
+    """The queries of a workload on cells in line, for the greedy tree.
+
+    Where the matrix of the queries is too large, ranges along the line take their place.
+    """
+    asked = {type(block) for term in workload.products for block in term.blocks}
+    known: dict[type[LinearOperator], CellWorkload] = {
+        Identity: SingleCells(),
+        Prefix: PrefixSums(),
+        AllRange: AllRanges(),
+    }
+    if len(axes.clique) == 1 and len(asked) == 1 and asked <= known.keys():
+        return known[asked.pop()]
+    cells = workload.domain.size(axes.clique)
+    listed = all(term.listed for term in workload.products)
+    if not listed or cells * sum(term.queries for term in workload.products) > LARGEST_QUERY_MATRIX:
+        return AllRanges()
+    matrices = []
+    for term in workload.products:
+        blocks = dict(zip(term.clique, term.blocks, strict=True))
+        matrix: Floats = np.full((1, 1), term.weight)
+        for name in axes.clique:
+            block = blocks[name].dense() if name in blocks else np.ones((1, workload.domain[name]))
+            matrix = np.asarray(np.kron(matrix, block), dtype=np.float64)
+        matrices.append(matrix)
+    order = cell_order(workload.domain.sizes(axes.clique), curve_over(axes.clique))
+    return LinearQueries(np.concatenate(matrices)[:, order])
+
+
 @dataclass(frozen=True, kw_only=True)
-class Dawa(Mechanism):
+class DAWA(Mechanism):
     """Probes the number of rows, then the bias of ever coarser grids, and measures the coarsest that pays off.
 
     The probes cost a few per cent of the budget: the number of rows; then for a grid B the norm |W (x - x_B)| of what
@@ -120,12 +167,17 @@ class Dawa(Mechanism):
     "noisy-costs", the least-cost partition of the document; "exponential", drawn among all partitions; "tree", which
     splits while a noisy deviation says so. They are for comparison.
 
+    `paper=True` is the published method, for pure epsilon and one or two columns: the partition of least noisy cost,
+    with `partition_share` of the budget, then noisy sums of a tree over its buckets. A greedy search fits the budget of
+    every node of the tree to the workload. Two columns are taken as one, along a Hilbert curve.
+
     Privacy: the budget, by the account's filter: every probe and every table is charged by its own noise. What is
     probed next depends on noisy numbers alone.
     Reference: [Li 2013, chapter 6] for the two stages and the cost of a bucket; p-Identity [HDMM, sec. 3.2.2].
     Differs from [Li 2013, Program 6.3.1]: the printed noisy costs harvest negative noise, and the code published with
     them owes its gain to clamping noisy costs, which is not private. Grids here are public, and a probe of each is an
-    ordinary noisy number.
+    ordinary noisy number. With `paper`, costs are noisy as printed and not clamped; differs from [Li 2013, Sec. 6.6]:
+    for maps with too many queries to list, the tree is fitted to ranges along the curve.
 
     >>> import hush
     >>> workload = hush.Workload.product(hush.Domain({"income": 4096}), {"income": hush.queries.prefix})
@@ -141,21 +193,25 @@ class Dawa(Mechanism):
     noise_words: ClassVar[str] = "Laplace for pure epsilon, else Gaussian"
     errors_known: ClassVar[str] = "the noise of every answer; an estimate of the bias"
     reference: ClassVar[str] = "Li 2013, chapter 6"
-    record_kind: ClassVar[str] = HistogramRecord.kind
     states: ClassVar[str] = "every answer of the release states the noise that it has"
     told_by_columns: ClassVar[bool] = False
 
     bias_share: float = 0.0
     partition: str = "grids"
     partition_share: float = 0.25
+    paper: bool = False
 
     def __post_init__(self) -> None:
-        if self.partition not in PARTITIONS:
-            raise WorkloadError(f"partition={shown(self.partition)}: expected one of {', '.join(PARTITIONS)}")
-        if not (is_number(self.partition_share) and 0 < self.partition_share < 0.9):
-            raise BudgetError(f"partition_share={shown(self.partition_share)}: expected a number between 0 and 0.9")
-        if not (is_number(self.bias_share) and 0 <= self.bias_share < 0.5):
-            raise BudgetError(f"bias_share={shown(self.bias_share)}: expected a number from 0 to below 0.5")
+        check_choice(WorkloadError, "partition", self.partition, PARTITIONS)
+        check_number(BudgetError, "partition_share", self.partition_share, above=0, below=0.9)
+        check_number(BudgetError, "bias_share", self.bias_share, least=0, below=0.5)
+        check_flag(WorkloadError, "paper", self.paper)
+        if self.paper and (self.partition != "grids" or self.bias_share):
+            raise WorkloadError("paper=True is DAWA as published; leave partition and bias_share out")
+
+    @property
+    def record_kind(self) -> str:  # type: ignore[override]
+        return BucketTreeRecord.kind if self.paper else HistogramRecord.kind
 
     def accounted(self, budget: Budget) -> Budget:
         return budget
@@ -163,6 +219,11 @@ class Dawa(Mechanism):
     def check(self, workload: Workload, budget: Budget) -> None:
         """Refuse more than two ordered columns, histograms that are too large, and partitions of what is no line."""
         axes = axes_of(workload)
+        if self.paper and not (budget.pure and len(axes.clique) <= 2):
+            raise WorkloadError(
+                f"paper=True is for one or two columns and pure epsilon; leave it out for {' x '.join(axes.clique)} "
+                f"and {budget}"
+            )
         if self.partition != "grids" and not (budget.pure and len(axes.clique) == 1):
             raise WorkloadError(
                 f"partition={self.partition!r} is for one column and pure epsilon; use partition='grids' for "
@@ -200,7 +261,8 @@ class Dawa(Mechanism):
     def _bytes(self, axes: Axes, cells: int) -> int:
         posterior = POSTERIOR_BYTES * min(cells, LARGEST_TREE) if axes.gridded == 2 else 0
         intervals = cells * cells.bit_length()  # of all lengths that are powers of two
-        return 8 * 12 * cells + posterior + INTERVAL_BYTES.get(self.partition, 0) * intervals
+        interval_bytes = INTERVAL_BYTES.get("noisy-costs" if self.paper else self.partition, 0)
+        return 8 * 12 * cells + posterior + interval_bytes * intervals
 
     def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
         return [axes_of(plan.workload).clique]
@@ -214,17 +276,21 @@ class Dawa(Mechanism):
         names = " x ".join(axes.clique[: axes.gridded])
         error, cells = finest_error(axes, sizes, noise) * unit, math.prod(sizes)
         figure = f"RMSE {error:,.3g} over all {words} if every level is counted by itself with all of the budget"
-        if self.partition != "grids":
-            chosen = f"chosen by {self.partition}, with {self.partition_share:.0%} of the budget"
+        if self.partition != "grids" or self.paper:
+            way = "noisy costs, as published" if self.paper else self.partition
+            chosen = f"chosen by {way}, with {self.partition_share:.0%} of the budget"
             return [("Noise", figure), ("Buckets", chosen), ("Measures", f"buckets of {names}, and sums of them")]
         if axes.gridded == 2 and axes.queries != "cells":
             probes = "the number of rows, with 1 % to 5 % of the budget"
             measures = f"fine buckets of {names}, and nested blocks of them"
-            buckets = f"every level is counted by itself from about {cells * unit / FINE_MAP:,.0f} rows on"
+            buckets = (
+                f"every level is counted by itself from about {cells * unit / MAP_BUCKETS_PER_SIGNAL:,.0f} rows on"
+            )
         else:
             probes = "the number of rows, then the bias of coarser and coarser buckets while these could pay off"
             measures = f"buckets of {names}, and overlapping sums of them"
-            buckets = f"coarser ones pay off below about {MANY * cells * unit:,.0f} rows, most for smooth or empty data"
+            enough = SIGNAL_FOR_SINGLE_LEVELS * cells * unit
+            buckets = f"coarser ones pay off below about {enough:,.0f} rows, most for smooth or empty data"
         return [("Noise", figure), ("Probes", probes), ("Measures", measures), ("Buckets", buckets)]
 
     def work(self, workload: Workload) -> str:
@@ -232,7 +298,7 @@ class Dawa(Mechanism):
         return f"a histogram of {cells:,} cells; about {max(0.2, 2e-5 * cells):,.1f} s, plus counting"
 
     def run(self, session: Session, plan: Plan) -> None:
-        DawaRun(self, session, plan).run()
+        run_as_published(self, session, plan) if self.paper else DawaRun(self, session, plan).run()
 
 
 def noise_of(budget: Budget) -> NoiseKind:
@@ -259,10 +325,40 @@ def finest_error(axes: Axes, sizes: tuple[int, ...], noise: NoiseKind) -> float:
     return math.sqrt(total / query_count(whole.grids, axes.queries))
 
 
-class DawaRun:
-    """One run: what was looked at, what is left, and the grids in question."""
+def run_as_published(settings: DAWA, session: Session, plan: Plan) -> None:
+    """A partition of least noisy cost, then a greedy tree over its buckets; goes on where an interrupted run ended."""
+    axes = axes_of(plan.workload)
+    record = session.histogram or BucketTreeRecord(plan.domain, axes.clique, axes.queries)
+    assert isinstance(record, BucketTreeRecord)  # noqa: S101
+    session.histogram = record
+    if record.measured:
+        return
+    # Stage one: a bucket costs its deviation from its mean, plus the noise 1 / epsilon_2 of its count.
+    if not record.cuts.size:
+        share = Fraction(settings.partition_share).limit_denominator(10**6)
+        epsilon = min(share * session.limit, session.remaining / 2)
+        deviations = IntervalDeviations(
+            axes.clique,
+            plan.domain.size(axes.clique),
+            centre="mean",
+            grid=PAPER_COST_STEPS,
+            bucket_cost=min(math.floor(PAPER_COST_STEPS / (session.remaining - epsilon)), LARGEST_BUCKET_COST),
+            curve=record.curve,
+        )
+        cuts = session.choose(deviations, NoisyPartition(epsilon), note=f"{NAME}: a partition by noisy costs")
+        record.cuts = np.array(cuts)
+        session.tell(None)
+    # Stage two: the rest of the budget for the nodes of a tree over the buckets.
+    tree = greedy_tree(record.cuts, cell_queries(plan.workload, axes))
+    asked = [(BucketTreeQuery(axes.clique, tree, record.curve), session.remaining / session.limit)]
+    record.measured.extend(session.ask(asked, note=f"{NAME}: a tree over {tree.buckets:,} buckets"))
+    session.tell(None)
 
-    def __init__(self, settings: Dawa, session: Session, plan: Plan) -> None:
+
+class DawaRun:
+    """One run: what was probed, what is left, and the grids in question."""
+
+    def __init__(self, settings: DAWA, session: Session, plan: Plan) -> None:
         self.settings, self.session = settings, session
         self.axes = axes_of(plan.workload)
         self.sizes = plan.domain.sizes(self.axes.clique[: self.axes.gridded])
@@ -270,9 +366,10 @@ class DawaRun:
         self.aside = Fraction(settings.bias_share).limit_denominator(10**6)
         self.left = 1 - self.aside  # share of the budget that is not asked for so far, recorded answers included
         self.unit = unit_noise(session.limit, self.noise, session.bound)
-        self.record = session.histogram or HistogramRecord(plan.domain, *self.axes)
-        session.histogram = self.record
-        self.known = list(self.record.looks)  # of an interrupted run, paid for and not asked again
+        record = session.histogram or HistogramRecord(plan.domain, *self.axes)
+        assert isinstance(record, HistogramRecord)  # noqa: S101
+        self.record = session.histogram = record
+        self.paid_probes = list(record.probes)  # of an interrupted run: they are not asked again
 
     @property
     def unspent(self) -> Fraction:
@@ -285,11 +382,11 @@ class DawaRun:
         if self.settings.partition != "grids":
             grids, asked = self._with_hats(self._partitioned())
         else:
-            rows = self._rows()
-            grids, asked = self._with_blocks(rows) or self._with_hats(self._chosen(rows))
+            signal = self._signal()
+            grids, asked = self._with_blocks(signal) or self._with_hats(self._chosen(signal))
         if self.aside and not all(grid.whole for grid in grids):
             self.left += self.aside
-            self._look(GridBias(self.axes.clique, grids, self.axes.queries), self.aside)
+            self._probe(GridBias(self.axes.clique, grids, self.axes.queries), self.aside)
         unspent = self.unspent
         buckets = " x ".join(str(grid.buckets) for grid in grids)
         queries = [(query, unspent * share) for query, share in asked]
@@ -302,11 +399,11 @@ class DawaRun:
         queries = [HatQuery(self.axes.clique, chosen.grids, hats) for hats in ((), *chosen.design.levels)]
         return chosen.grids, list(zip(queries, chosen.design.shares, strict=True))
 
-    def _with_blocks(self, rows: float) -> Asked | None:
+    def _with_blocks(self, signal: float) -> Asked | None:
         """Counts of buckets and of nested blocks of a map; None where hats are better or the map is too large."""
         if self.axes.gridded != 2 or self.axes.queries == "cells":
             return None
-        pieces = 1 << math.ceil(math.log2(max(FINE_MAP * rows, 16.0)) / 2)
+        pieces = 1 << math.ceil(math.log2(max(MAP_BUCKETS_PER_SIGNAL * signal, 16.0)) / 2)
         grids = tuple(AxisGrid.with_fine_ends(size, min(pieces, size)) for size in self.sizes)
         tree = BlockTree(tuple(grid.buckets for grid in grids))
         if math.prod(tree.buckets) > LARGEST_TREE:
@@ -325,30 +422,29 @@ class DawaRun:
 
     def _partition(self) -> Cuts:
         """A private choice among partitions of the column."""
-        wanted = Fraction(self.settings.partition_share).limit_denominator(10**6)
-        share = min(wanted, self.left / 2, self.unspent / 2)
+        share = min(Fraction(self.settings.partition_share).limit_denominator(10**6), self.left / 2, self.unspent / 2)
         epsilon, (cells,) = share * self.session.limit, self.sizes
         note = f"{NAME}: a partition by {self.settings.partition}"
         if self.settings.partition == "tree":
             return self.session.choose(NodeScores(self.axes.clique, cells), SplittingTree(epsilon), note=note)
         cost = math.ceil(1 / ((self.left - share) * self.session.limit))
-        deviations = IntervalDeviations(self.axes.clique, cells, bucket_cost=min(cost, 1 << 30))
-        prior = tuple((Fraction(1, len(RATES)), rate) for rate in RATES)
+        deviations = IntervalDeviations(self.axes.clique, cells, bucket_cost=min(cost, LARGEST_BUCKET_COST))
+        prior = tuple((Fraction(1, len(PRIOR_RATES)), rate) for rate in PRIOR_RATES)
         exponential = self.settings.partition == "exponential"
-        law = PartitionMechanism(epsilon, prior) if exponential else NoisyPartition(epsilon, OFFSET)
+        law = PartitionMechanism(epsilon, prior) if exponential else NoisyPartition(epsilon, NOISY_COST_OFFSET)
         return self.session.choose(deviations, law, note=note)
 
-    def _rows(self) -> float:
-        """The number of rows over the noise of a count, noisy; looked at twice where it is small."""
-        first = self._look(MarginalQuery(()), FIRST)
+    def _signal(self) -> float:
+        """The signal: a noisy number of rows over the noise of a count; probed twice where it is small."""
+        first = self._probe(MarginalQuery(()), ROWS_PROBE_SHARES[0])
         total, weight = float(first.raw), first.law.stddev**-2
-        if total < FEW * first.law.stddev:
-            second = self._look(MarginalQuery(()), SECOND)
+        if total < FEW_ROWS * first.law.stddev:
+            second = self._probe(MarginalQuery(()), ROWS_PROBE_SHARES[1])
             other = second.law.stddev**-2
             total = (total * weight + float(second.raw) * other) / (weight + other)
         return max(total, 0.0) / self.unit
 
-    def _look(self, asked: MarginalQuery | GridBias, share: Fraction) -> Measurement:
+    def _probe(self, asked: MarginalQuery | GridBias, share: Fraction) -> Measurement:
         """A noisy number, taken from the record of an interrupted run if that has it; only a new one costs.
 
         `left` counts the share that is asked for, recorded or new. So a resumed run decides by the same numbers, in
@@ -356,32 +452,35 @@ class DawaRun:
         charged: then a new number takes at most half of that.
         """
         self.left -= share
-        while self.known:
-            look = self.known.pop(0)
-            if same_grids(getattr(look.asked, "grids", ()), getattr(asked, "grids", ())):
-                return look
+        while self.paid_probes:
+            probe = self.paid_probes.pop(0)
+            if same_grids(getattr(probe.asked, "grids", ()), getattr(asked, "grids", ())):
+                return probe
         share = min(share, self.unspent / 2)
-        (look,) = self.session.ask([(asked, share)], note=f"{NAME}: a probe of {_what(asked)}")
-        self.record.looks.append(look)
+        what = "the number of rows"
+        if isinstance(asked, GridBias):
+            what = f"{' x '.join(str(grid.buckets) for grid in asked.grids)} buckets"
+        (probe,) = self.session.ask([(asked, share)], note=f"{NAME}: a probe of {what}")
+        self.record.probes.append(probe)
         self.session.tell(None)
-        return look
+        return probe
 
-    def _chosen(self, rows: float) -> Grids:
-        """The coarsest grids whose bias, as far as looked at, is below the noise that they save."""
+    def _chosen(self, signal: float) -> Grids:
+        """The coarsest grids whose probed bias is below the noise that they save."""
         d, cells = self.axes.gridded, math.prod(self.sizes)
-        wanted = max(FINE * rows, 16.0) ** (1 / d)
-        best = self._at(min(1 << math.ceil(math.log2(wanted)), max(self.sizes)))
-        if rows > MANY * cells:
+        first_pieces = max(INITIAL_BUCKETS_PER_SIGNAL * signal, 16.0) ** (1 / d)
+        best = self._at(min(1 << math.ceil(math.log2(first_pieces)), max(self.sizes)))
+        if signal > SIGNAL_FOR_SINGLE_LEVELS * cells:
             return best
-        for pieces in levels_below(best.pieces, COARSER[d]):
+        for pieces in levels_below(best.pieces, COARSENING[d]):
             coarser = self._at(pieces)
             gain = best.design.error - coarser.design.error
             statistic = GridBias(self.axes.clique, coarser.grids, self.axes.queries)
             share = self._share(statistic.moved, gain)
             if share is None or share >= self.left:
                 break
-            look = self._look(statistic, share)
-            bias = max(float(look.raw), 0.0) * statistic.step
+            probe = self._probe(statistic, share)
+            bias = max(float(probe.raw), 0.0) * statistic.step
             noise = self.unit / float(self.left) ** (1 if self.noise is NoiseKind.LAPLACE else 0.5)
             if math.hypot(bias, coarser.design.error * noise) > best.design.error * noise:
                 break
@@ -392,15 +491,11 @@ class DawaRun:
         return _gridded(self.sizes, pieces, self.axes.queries, self.noise)
 
     def _share(self, moved: float, gain: float) -> Fraction | None:
-        """The share of a look whose noise is well below what could be gained; None if that is too much."""
+        """The share of a probe whose noise is well below what could be gained; None if that is too much."""
         if gain <= 0:
             return None
-        ratio = moved / (SURE * gain)
+        ratio = moved / (PROBE_NOISE_RATIO * gain)
         share = ratio if self.noise is NoiseKind.LAPLACE else ratio**2
-        return None if share > MOST else max(Fraction(share).limit_denominator(10**6), Fraction(1, 10**4))
-
-
-def _what(asked: MarginalQuery | GridBias) -> str:
-    if isinstance(asked, MarginalQuery):
-        return "the number of rows"
-    return f"{' x '.join(str(grid.buckets) for grid in asked.grids)} buckets"
+        if share > LARGEST_PROBE_SHARE:
+            return None
+        return max(Fraction(share).limit_denominator(10**6), Fraction(1, 10**4))

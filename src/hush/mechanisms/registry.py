@@ -16,7 +16,7 @@ from hush.core.errors import WorkloadError, close_match, printable
 from hush.mechanisms.aim import AIM
 from hush.mechanisms.auto import Auto
 from hush.mechanisms.baselines import AllZero, Direct, Gaussian, Independent
-from hush.mechanisms.dawa import Dawa
+from hush.mechanisms.dawa import DAWA
 from hush.mechanisms.dualquery import DualQuery
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.matrix import Matrix
@@ -30,7 +30,7 @@ from hush.strategies.noise_allocation import Loss, SumOfVariances, loss_of
 
 GROUP = "hush.mechanisms"
 _OURS: tuple[type[Mechanism], ...] = (
-    Auto, Residual, HDMM, Matrix, Direct, Dawa, AIM, MST, MWEM, PrivBayes, DualQuery, RAP,
+    Auto, Residual, HDMM, Matrix, Direct, DAWA, AIM, MST, MWEM, PrivBayes, DualQuery, RAP,
     Independent, Gaussian, AllZero,
 )  # fmt: skip
 BUILT_IN: dict[str, type[Mechanism]] = {kind.name: kind for kind in _OURS}

@@ -37,7 +37,7 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.release.histogram_record import HistogramRecord
+from hush.release.histogram_record import OneHistogram
 from hush.release.model_estimates import Distribution
 from hush.release.noisy_tables_record import DrawsRecord, NoisyTablesRecord
 from hush.release.record import LinearRecord, Record, ResidualRecord, ZeroRecord, empty_record
@@ -93,7 +93,7 @@ class Session:
         self._coarse: Gate | None = None
         self.scored: Scored | None = None
         self._answers: ResidualRecord | LinearRecord | None = None  # to a strategy measured at once
-        self.histogram: HistogramRecord | None = earlier if isinstance(earlier, HistogramRecord) else None
+        self.histogram: OneHistogram | None = earlier if isinstance(earlier, OneHistogram) else None
         self.model: Solution[Distribution] | None = None
         self.bound: Sensitivity = sensitivity(ONE_CELL, max_rows=max_rows, neighbours=gate.neighbours)
 
@@ -239,8 +239,8 @@ class Session:
         """The message to a person who interrupted the run."""
         if self._answers is not None:
             tables = f"{self._answers.tables} of {self._answers.strategy.tables}"
-        elif self.histogram is not None and self.histogram.looks:
-            tables = str(self.histogram.tables + len(self.histogram.looks))
+        elif self.histogram is not None and self.histogram.probes:
+            tables = str(self.histogram.tables + len(self.histogram.probes))
         elif self.noisy_tables:
             tables = str(len(self.noisy_tables))
         else:

@@ -1,4 +1,4 @@
-"""The record of `dawa`: noisy counts of buckets and hats, and the looks that chose the buckets."""
+"""The records of `dawa`: noisy counts of buckets, of hats, blocks or a tree over them, and the probes before them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from hush.core.arrays import Integers
 from hush.core.domain import Clique, Domain
 from hush.core.errors import ArchiveError, QueryError, WorkloadError
 from hush.files.codec import IntTable, IntVector, Stored
 from hush.histograms.axis_grid import AxisGrid, query_count
 from hush.histograms.block_tree import LARGEST_TREE, BlockTree
+from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery
 from hush.histograms.grid_bias import GridBias
-from hush.histograms.hat_estimates import HatEstimates
 from hush.histograms.hat_query import HatQuery
+from hush.histograms.histogram_estimates import HistogramEstimates
+from hush.histograms.interval_costs import Curve
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
@@ -48,6 +51,8 @@ PULLED = (
     "counts were pulled towards empty and even blocks of the map where the noisy counts allow it, which makes most "
     "counts better and can make some worse; the errors shown are those before that step."
 )
+LARGEST_CELLS = 1 << 26  # of a histogram
+LARGEST_UNITS = 1 << 20  # of budget along a path of a tree: squares of answers stay exact
 UNFIT = "the file's histogram does not fit its schema; get the release again"
 NOTHING = (
     "the release was interrupted before its histogram was measured and answers nothing; resume it with "
@@ -70,7 +75,7 @@ class LawFile(Stored):
         return DiscreteLaplace(self.size) if self.noise == "laplace" else DiscreteGaussian(self.size)
 
 
-class LookFile(Stored):
+class ProbeFile(Stored):
     """A noisy number of rows, or a noisy bias on a grid."""
 
     value: int
@@ -88,7 +93,7 @@ class HatTableFile(Stored):
 
 
 class HistogramFile(Stored, tag_field="kind", tag="histogram"):
-    """The looks and the tables; all tables are on the same grids, or on blocks of these.
+    """The probes, which files call looks, and the tables; all tables are on the same grids, or on blocks of these.
 
     An interrupted release may hold the grids of a partition that was chosen, and no tables yet.
     """
@@ -96,23 +101,23 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
     clique: tuple[str, ...]
     gridded: int
     queries: Literal["cells", "prefix", "ranges"]
-    looks: list[LookFile]
+    looks: list[ProbeFile]
     cuts: list[IntVector]
     tables: list[HatTableFile]
 
     @classmethod
     def of(cls, record: HistogramRecord) -> Self:
-        looks = []
-        for look in record.looks:
-            asked = look.asked
+        probes = []
+        for probe in record.probes:
+            asked = probe.asked
             grids = asked.grids if isinstance(asked, GridBias) else ()
             cuts = [np.array(grid.cuts) for grid in grids]
-            looks.append(LookFile(value=int(look.raw), law=LawFile.of(look.law), cuts=cuts))
+            probes.append(ProbeFile(value=int(probe.raw), law=LawFile.of(probe.law), cuts=cuts))
         return cls(
             clique=record.clique,
             gridded=record.gridded,
             queries=record.queries,
-            looks=looks,
+            looks=probes,
             cuts=[np.array(grid.cuts) for grid in record.grids],
             tables=[
                 HatTableFile(
@@ -133,7 +138,7 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
         if not 1 <= self.gridded <= min(2, len(clique)) or (self.tables and not self.cuts):
             raise ArchiveError(UNFIT)
         try:
-            looks = [self._look(look, clique, sizes) for look in self.looks]
+            probes = [self._probe(probe, clique, sizes) for probe in self.looks]
             grids = self._grids(self.cuts, sizes) if self.cuts else ()
             measured = []
             for table, query in zip(self.tables, self._asked(clique, grids), strict=True):
@@ -149,7 +154,7 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
             "clique": clique,
             "gridded": self.gridded,
             "queries": self.queries,
-            "looks": looks,
+            "probes": probes,
             "measured": measured,
             "chosen": grids,
         }
@@ -173,11 +178,11 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
             queries.append(HatQuery(clique, blocks, tuple(table.hats)))
         return queries
 
-    def _look(self, look: LookFile, clique: Clique, sizes: tuple[int, ...]) -> Measurement:
+    def _probe(self, probe: ProbeFile, clique: Clique, sizes: tuple[int, ...]) -> Measurement:
         asked: MarginalQuery | GridBias = MarginalQuery(())
-        if look.cuts:
-            asked = GridBias(clique, self._grids(look.cuts, sizes), self.queries)
-        return Measurement.of(asked, np.array(look.value, dtype=np.int64), look.law.build())
+        if probe.cuts:
+            asked = GridBias(clique, self._grids(probe.cuts, sizes), self.queries)
+        return Measurement.of(asked, np.array(probe.value, dtype=np.int64), probe.law.build())
 
     def _grids(self, cuts: Sequence[Any], sizes: tuple[int, ...]) -> tuple[AxisGrid, ...]:
         grids = tuple(AxisGrid(each) for each in cuts)
@@ -186,8 +191,51 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
         return grids
 
 
-class HistogramRecord(Record):
-    """One histogram over a clique whose leading attributes are gridded, with what was looked at before."""
+class OneHistogram(Record):
+    """Noisy tables of one histogram over a clique, all of whose cells they tell."""
+
+    def __init__(self, domain: Domain, clique: Clique, queries: str, measured: Sequence[Measurement]) -> None:
+        self.domain = domain
+        self.clique = clique
+        self.queries: Any = queries
+        self.probes: list[Measurement] = []
+        self.measured = list(measured)
+
+    @property
+    def tables(self) -> int:
+        return len(self.measured)
+
+    def require_tables(self) -> None:
+        if not self.measured:
+            raise QueryError(NOTHING)
+
+    def measurements(self) -> list[Measurement]:
+        """The counts of all cells as one table, so that a model has them as they are."""
+        if not self.measured:
+            return []
+        deviation = max(self.measured[0].law.stddev, 1e-6)
+        return [Measurement(self.clique, self._estimates.counts(self.clique), deviation)]
+
+    def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
+        return Counter((table.asked.row_norms, table.law) for table in [*self.probes, *self.measured])  # type: ignore[union-attr,misc]
+
+    @cached_property
+    def _estimates(self) -> HistogramEstimates:
+        return HistogramEstimates(self.domain, self.measured, self.queries)
+
+    def estimates(self, release: Release) -> HistogramEstimates:
+        self.require_tables()
+        return self._estimates
+
+    def inconsistency(self, release: Release) -> str | None:
+        if release.complete and not self.measured:
+            return "it holds no histogram"
+        asked = {name for term in release.workload.products for name in term.clique}
+        return None if asked <= set(self.clique) else "its histogram lacks attributes that were asked for"
+
+
+class HistogramRecord(OneHistogram):
+    """A histogram whose leading attributes are gridded, with the probes that chose the grids."""
 
     kind: ClassVar[str] = "histogram"
     stored_type: ClassVar[Any] = HistogramFile
@@ -198,16 +246,13 @@ class HistogramRecord(Record):
         clique: Clique,
         gridded: int,
         queries: str,
-        looks: Sequence[Measurement] = (),
+        probes: Sequence[Measurement] = (),
         measured: Sequence[Measurement] = (),
         chosen: tuple[AxisGrid, ...] = (),
     ) -> None:
-        self.domain = domain
-        self.clique = clique
+        super().__init__(domain, clique, queries, measured)
         self.gridded = gridded
-        self.queries: Any = queries
-        self.looks = list(looks)
-        self.measured = list(measured)
+        self.probes = list(probes)
         self.chosen = chosen  # by a private partition, before the histogram is measured
 
     @property
@@ -229,11 +274,11 @@ class HistogramRecord(Record):
         From the last private measurement on the very grids that were used, which did not choose them if there is a
         `bias_share`; None if there is none.
         """
-        for look in reversed(self.looks):
-            asked = look.asked
+        for probe in reversed(self.probes):
+            asked = probe.asked
             if isinstance(asked, GridBias) and self.measured and same_grids(asked.grids, self.grids):
                 unit = asked.step / math.sqrt(query_count(asked.grids, self.queries))
-                return max(float(look.raw), 0.0) * unit, look.law.stddev * unit
+                return max(float(probe.raw), 0.0) * unit, probe.law.stddev * unit
         return None
 
     @property
@@ -264,37 +309,102 @@ class HistogramRecord(Record):
             notes.append(PULLED if any(map(self.level, self.measured)) else POSITIVE)
         return tuple(notes)
 
+
+class TreeTableFile(Stored):
+    """The noisy sums of a tree of buckets, and the units of budget of its nodes, leaves first."""
+
+    weights: list[IntVector]
+    law: LawFile
+    values: IntVector
+
+
+class BucketTreeFile(Stored, tag_field="kind", tag="bucket-tree"):
+    """A partition of cells in line, and the measured tree over its buckets; interrupted releases may lack either."""
+
+    clique: tuple[str, ...]
+    queries: Literal["cells", "prefix", "ranges"]
+    cuts: IntVector
+    tables: list[TreeTableFile]
+
+    @classmethod
+    def of(cls, record: BucketTreeRecord) -> Self:
+        tables = []
+        for table in record.measured:
+            weights = [np.array(level) for level in table.asked.tree.weights]  # type: ignore[union-attr]
+            tables.append(TreeTableFile(weights=weights, law=LawFile.of(table.law), values=table.raw))
+        return cls(
+            clique=record.clique, queries=record.queries, cuts=np.array(record.cuts, dtype=np.int64), tables=tables
+        )
+
+    def build(self, schema: Schema) -> dict[str, Any]:
+        """The arguments of the record; refused where they do not fit together."""
+        domain = schema.domain
+        clique = domain.check(self.clique)
+        cells = domain.size(clique)
+        cuts = self.cuts.astype(np.int64)
+        if (
+            not 1 <= len(clique) <= 2
+            or len(self.tables) > 1
+            or cells > LARGEST_CELLS
+            or (self.tables and not cuts.size)
+        ):
+            raise ArchiveError(UNFIT)
+        try:
+            if cuts.size and AxisGrid(cuts).size != cells:
+                raise ArchiveError(UNFIT)
+            measured = []
+            for table in self.tables:
+                weights = tuple(level.astype(np.int64) for level in table.weights)
+                if sum(int(level.max(initial=0)) for level in weights) > LARGEST_UNITS:
+                    raise ArchiveError(UNFIT)
+                tree = BucketTree(cuts, weights)
+                if table.values.shape != (sum(int(np.count_nonzero(level)) for level in weights),):
+                    raise ArchiveError(UNFIT)
+                query = BucketTreeQuery(clique, tree, curve_over(clique))
+                measured.append(Measurement.of(query, table.values.astype(np.int64), table.law.build()))
+        except (WorkloadError, ValueError):
+            raise ArchiveError(UNFIT) from None
+        return {"domain": domain, "clique": clique, "queries": self.queries, "cuts": cuts, "measured": measured}
+
+
+class BucketTreeRecord(OneHistogram):
+    """A histogram in buckets of cells in line, measured by a tree over the buckets: DAWA as published."""
+
+    kind: ClassVar[str] = "bucket-tree"
+    stored_type: ClassVar[Any] = BucketTreeFile
+
+    def __init__(
+        self,
+        domain: Domain,
+        clique: Clique,
+        queries: str,
+        cuts: Sequence[int] | Integers = (),
+        measured: Sequence[Measurement] = (),
+    ) -> None:
+        super().__init__(domain, clique, queries, measured)
+        self.cuts: Integers = np.array(cuts, dtype=np.int64)  # empty before the buckets are chosen
+
     @property
-    def tables(self) -> int:
-        return len(self.measured)
+    def curve(self) -> Curve:
+        return curve_over(self.clique)
 
-    def require_tables(self) -> None:
-        if not self.measured:
-            raise QueryError(NOTHING)
+    @property
+    def _whole(self) -> bool:
+        """Whether every cell was counted by itself."""
+        return len(self.cuts) == self.domain.size(self.clique) + 1
 
-    def measurements(self) -> list[Measurement]:
-        """The counts of all cells as one table, so that a model has them as they are."""
-        if not self.measured:
-            return []
-        deviation = max(self.measured[0].law.stddev, 1e-6)
-        return [Measurement(self.clique, self._estimates.counts(self.clique), deviation)]
+    @property
+    def errors(self) -> ErrorKind | None:
+        return None if self._whole else ErrorKind.NOISE
 
-    def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
-        return Counter((each.asked.row_norms, each.law) for each in [*self.looks, *self.measured])  # type: ignore[union-attr,misc]
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return () if self._whole else (f"{EVEN} {UNMEASURED}",)
 
-    @cached_property
-    def _estimates(self) -> HatEstimates:
-        return HatEstimates(self.domain, self.measured, self.queries)
 
-    def estimates(self, release: Release) -> HatEstimates:
-        self.require_tables()
-        return self._estimates
-
-    def inconsistency(self, release: Release) -> str | None:
-        if release.complete and not self.measured:
-            return "it holds no histogram"
-        asked = {name for term in release.workload.products for name in term.clique}
-        return None if asked <= set(self.clique) else "its histogram lacks attributes that were asked for"
+def curve_over(clique: Clique) -> Curve:
+    """The order of a table's cells in line: two columns follow a Hilbert curve."""
+    return "hilbert" if len(clique) == 2 else "rows"
 
 
 def same_grids(first: Sequence[AxisGrid], second: Sequence[AxisGrid]) -> bool:

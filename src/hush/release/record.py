@@ -137,10 +137,10 @@ def record_class(kind: object) -> type[Record] | None:
     """The record class of a kind in files; None if this version knows no such kind."""
     records: tuple[type[Record], ...] = (ResidualRecord, LinearRecord, ZeroRecord)
     if kind not in [record.kind for record in records]:  # else the modules that adaptive mechanisms need stay away
-        from hush.release.histogram_record import HistogramRecord
+        from hush.release.histogram_record import BucketTreeRecord, HistogramRecord
         from hush.release.noisy_tables_record import DrawsRecord, NoisyTablesRecord
 
-        records = (NoisyTablesRecord, DrawsRecord, HistogramRecord)
+        records = (NoisyTablesRecord, DrawsRecord, HistogramRecord, BucketTreeRecord)
     return next((record for record in records if record.kind == kind), None)
 
 

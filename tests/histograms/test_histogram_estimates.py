@@ -1,4 +1,4 @@
-"""HatEstimates: least squares and covariances against dense matrices, in one and two dimensions and by levels."""
+"""HistogramEstimates: least squares and covariances against dense matrices, in one and two dimensions and by levels."""
 
 from fractions import Fraction
 
@@ -7,8 +7,9 @@ import pytest
 
 from hush.core.domain import Domain
 from hush.histograms.axis_grid import AxisGrid
-from hush.histograms.hat_estimates import HatEstimates, HatFit
+from hush.histograms.hat_fit import HatFit
 from hush.histograms.hat_query import HatQuery
+from hush.histograms.histogram_estimates import HistogramEstimates
 from hush.linops import Identity, Prefix
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteLaplace
@@ -22,7 +23,7 @@ TWO = (
 )
 
 
-def measured(case: tuple, seed: int = 1) -> tuple[HatEstimates, np.ndarray, np.ndarray]:
+def measured(case: tuple, seed: int = 1) -> tuple[HistogramEstimates, np.ndarray, np.ndarray]:
     """Estimates from noisy answers, with dense matrices of what was measured and its precisions."""
     domain, clique, grids, levels = case
     random = np.random.default_rng(seed)
@@ -36,7 +37,7 @@ def measured(case: tuple, seed: int = 1) -> tuple[HatEstimates, np.ndarray, np.n
         rows.append(np.array([query.answer({clique: unit}).ravel() / query.scale for unit in units]).T)
         precisions += [(query.scale / law.stddev) ** 2] * rows[-1].shape[0]
     values = np.concatenate([table.raw.ravel() / table.asked.scale for table in tables])
-    return HatEstimates(domain, tables, "prefix"), np.concatenate(rows), np.column_stack([precisions, values])
+    return HistogramEstimates(domain, tables, "prefix"), np.concatenate(rows), np.column_stack([precisions, values])
 
 
 def spread_matrix(case: tuple) -> np.ndarray:
