@@ -1,6 +1,7 @@
 """dawa: the contract, what it chooses on which data, what it refuses before any charge, and what users get."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -190,7 +191,8 @@ def test_the_published_form_fits_its_tree_to_the_workload() -> None:
     for queries, kind in by_kind.items():
         workload = Workload.product(domain, {"x": queries})
         assert isinstance(cell_queries(workload, axes_of(workload)), kind)
-    both = Workload.product(domain, {"x": hush.queries.prefix, "y": hush.queries.identity}, weight=2.0)
+    (term,) = Workload.product(domain, {"x": hush.queries.prefix, "y": hush.queries.identity}).terms
+    both = Workload(domain, [replace(term, weight=4.0)])
     queries = cell_queries(both, Axes(("x", "y"), 2, "prefix")).queries
     cells = np.arange(24).reshape(6, 4)
     answers = queries @ cells.ravel()[hilbert_order(6, 4)]
@@ -225,17 +227,17 @@ def test_files_with_trees_that_do_not_fit_are_refused(damage: str) -> None:
     stored = release.record.stored()
     stored.build(table.schema)
     (tree,) = stored.tables
-    replace = msgspec.structs.replace
+    swap = msgspec.structs.replace
     huge = [level * 10**6 for level in tree.weights]
     broken = {
-        "weights": {"tables": [replace(tree, weights=tree.weights[:-1])]},
-        "shares": {"tables": [replace(tree, weights=huge)]},
-        "values": {"tables": [replace(tree, values=tree.values[1:])]},
+        "weights": {"tables": [swap(tree, weights=tree.weights[:-1])]},
+        "shares": {"tables": [swap(tree, weights=huge)]},
+        "values": {"tables": [swap(tree, values=tree.values[1:])]},
         "cuts": {"cuts": stored.cuts[:-1]},
         "tables": {"tables": [tree, tree]},
     }[damage]
     with pytest.raises(ArchiveError, match="does not fit its schema"):
-        replace(stored, **broken).build(table.schema)
+        swap(stored, **broken).build(table.schema)
 
 
 def test_all_of_the_budget_is_spent_and_no_more() -> None:

@@ -140,7 +140,7 @@ def cell_queries(workload: Workload, axes: Axes) -> CellWorkload:
     matrices = []
     for term in workload.products:
         blocks = dict(zip(term.clique, term.blocks, strict=True))
-        matrix: Floats = np.full((1, 1), term.weight)
+        matrix: Floats = np.full((1, 1), math.sqrt(term.weight))  # squared errors count by weight
         for name in axes.clique:
             block = blocks[name].dense() if name in blocks else np.ones((1, workload.domain[name]))
             matrix = np.asarray(np.kron(matrix, block), dtype=np.float64)
