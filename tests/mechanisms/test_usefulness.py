@@ -4,6 +4,7 @@ import math
 import re
 import warnings
 
+import numpy as np
 import pytest
 
 import hush
@@ -109,3 +110,13 @@ def test_where_warnings_are_errors_a_release_that_is_paid_for_is_not_lost(capsys
         release = plan.release(table)
     assert float(release.counts(())) > 100
     assert "this release estimates that many rows" in capsys.readouterr().out
+
+
+def test_a_release_that_does_not_know_its_number_of_rows_is_not_lost() -> None:
+    schema = hush.datasets.people_schema()
+    steps = hush.queries.matrix(np.diff(np.eye(schema.domain["education"]), axis=0))  # tells nothing of the total
+    workload = hush.Workload.product(schema.domain, {"education": steps})
+    table = hush.read(hush.datasets.people(300, seed=4), schema)
+    release = hush.plan(workload, hush.Budget(epsilon=1.0, delta=1e-9), mechanism="direct").release(table)
+    assert not release.estimates.covers(())
+    assert np.isfinite(release.term(0).estimate).all()

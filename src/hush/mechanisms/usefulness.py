@@ -123,14 +123,17 @@ def delta_warning(budget: Budget, rows: int | None = None) -> str | None:
 
 
 def released_delta_warning(release: Release) -> str | None:
-    """Why the delta of a release is too large for the rows that it estimates itself; None if it is not.
+    """Why the delta of a release is too large for the rows that it estimates itself; None if it is not, or has none.
 
     Privacy: the number of rows is private, and a warning that depends on it would give it away. So this compares delta
     with the noisy number that the release holds and anyone may see, once it is paid for. Before that, only a number
     that the owner states serves, as in `delta_warning`.
     """
     delta = release.statement.budget.delta or 0.0
-    if delta * MOST_ROWS <= 1 or (rows := float(release.counts(()))) * delta <= 1:
+    if delta * MOST_ROWS <= 1 or not release.estimates.covers(()):
+        return None
+    rows = float(release.counts(()))
+    if rows * delta <= 1:
         return None
     return f"{delta_warning(release.statement.budget, round(rows))}; this release estimates that many rows"
 
