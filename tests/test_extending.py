@@ -13,7 +13,7 @@ import pytest
 import hush
 
 PAGE = (Path(__file__).parent.parent / "docs" / "extending.md").read_text()
-MODULE, CONTRACT = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+MODULE, CONTRACT, TERM = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
 PROJECT = tomllib.loads(re.search(r"^```toml\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)[1])["project"]
 
 
@@ -43,6 +43,10 @@ def run(site: Path, *arguments: object) -> str:
 
 def test_the_mechanism_is_at_most_40_lines() -> None:
     assert 10 < len(MODULE.splitlines()) <= 40
+
+
+def test_a_kind_of_query_is_at_most_40_lines() -> None:
+    assert 10 < len(TERM.splitlines()) <= 40  # tests/workloads/test_term_seam.py takes it through hush
 
 
 def test_it_keeps_the_contract(site: Path) -> None:
