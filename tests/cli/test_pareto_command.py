@@ -41,7 +41,7 @@ def test_exact_curves_are_printed_with_the_best_of_each_epsilon(folder: Path) ->
     page = (folder / "curves.html").read_text()
     assert len(said) == 2
     assert [f'<p class="lead">{answer}</p>' in page for answer in said] == [True, True]
-    assert "none is read; the errors are those of every table with the schema people.toml (3 columns)" in page
+    assert "none is read; the errors hold for every table with the schema people.toml (3 columns)" in page
     assert "&lt;=2-way (7 questions, 34 numbers)" in page
     assert "<svg" in page
 
@@ -128,7 +128,7 @@ def test_the_largest_error_is_searched_for_and_named(folder: Path) -> None:
     ):
         assert fact in page
     assert Front.load(folder / "front.json").measure == "largest error"
-    assert (*stand_in.ERRORS,) == pareto_command.ERRORS
+    assert (*stand_in.ERRORS,) == pareto_command.ERROR_NAMES
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 import hush
 from command_line import run_hush as run
+from hush.cli.options import DataOptions, LedgerOptions, UnitOptions
 from hush.cli.release_command import resume_command
 
 SECRET, WHO = "hunter2", "anna"
@@ -106,8 +107,9 @@ def test_a_draft_a_check_and_an_evaluation_of_a_server(postgres, visits, tmp_pat
 
 
 def test_the_command_that_resumes_has_no_password_in_it() -> None:
-    words = (Path("s.toml"), None, "default", Path("x.hush.partial"), Path("x.hush"))
-    told = resume_command(f"postgresql://{WHO}:{SECRET}@db/clinic?sslmode=require", *words, table="visits", timeout=9)
+    address = f"postgresql://{WHO}:{SECRET}@db/clinic?sslmode=require"
+    rows = DataOptions(data=address, table="visits", timeout=9)
+    told = resume_command(rows, Path("s.toml"), Path("x.hush"), UnitOptions(), LedgerOptions())
     assert told.startswith("hush release postgresql://db/clinic --schema s.toml")
     assert told.endswith("--table visits --timeout 9")
     assert SECRET not in told

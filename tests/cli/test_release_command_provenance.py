@@ -9,6 +9,7 @@ from click.testing import Result
 
 import hush
 from command_line import run_hush
+from hush.cli.options import DataOptions, LedgerOptions, UnitOptions
 from hush.cli.release_command import resume_command
 from hush.schema import Schema
 
@@ -127,6 +128,6 @@ def test_rules_that_were_learned_are_refused_like_a_draft(folder: Path) -> None:
 
 
 def test_the_command_that_resumes_repeats_the_word() -> None:
-    words = ("d.csv", Path("s.toml"), None, "default", Path("r.hush"), Path("r.hush"))
+    words = (DataOptions(data="d.csv"), Path("s.toml"), Path("r.hush"), UnitOptions(), LedgerOptions())
     assert shlex.split(resume_command(*words, schema_is_public=True))[-1] == "--schema-is-public"
     assert "--schema-is-public" not in resume_command(*words)

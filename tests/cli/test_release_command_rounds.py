@@ -12,6 +12,7 @@ from pyarrow import csv
 
 import hush
 from command_line import run_hush
+from hush.cli.options import DataOptions, LedgerOptions, UnitOptions
 from hush.cli.release_command import resume_command, round_text, rounds_bar
 from hush.datasets import people, people_schema
 from hush.mechanisms.registry import BUILT_IN
@@ -204,15 +205,16 @@ def test_help_names_every_mechanism(command: str) -> None:
 
 
 def test_the_command_that_goes_on_is_quoted_for_a_shell() -> None:
-    words = ("my data.csv", Path("s.toml"), Path("b.db"), "people", Path("x.hush"), Path("x.hush"))
-    assert shlex.split(resume_command(*words, table="my people"))[-2:] == ["--table", "my people"]
-    made = resume_command(*words)
+    files = (Path("s.toml"), Path("x.hush"), UnitOptions(), LedgerOptions(Path("b.db"), "people"))
+    table = DataOptions(data="my data.csv", table="my people")
+    assert shlex.split(resume_command(table, *files))[-2:] == ["--table", "my people"]
+    made = resume_command(DataOptions(data="my data.csv"), *files)
     assert made == "hush release 'my data.csv' --schema s.toml --resume x.hush -o x.hush --ledger b.db --dataset people"
 
 
 def test_the_command_that_goes_on_says_whose_rows_are_protected() -> None:
-    file = Path("x.hush")
-    made = resume_command("d.csv", Path("s.toml"), None, "default", file, file, unit="home id", max_rows_per_unit=2)
+    rows, homes = DataOptions(data="d.csv"), UnitOptions("home id", 2)
+    made = resume_command(rows, Path("s.toml"), Path("x.hush"), homes, LedgerOptions())
     assert made.endswith("-o x.hush --unit 'home id' --max-rows-per-unit 2")
 
 
@@ -343,6 +345,6 @@ def test_long_rounds_are_cut() -> None:
 
 
 def test_the_command_to_resume_names_the_column_of_counts() -> None:
-    file = Path("x.hush")
-    made = resume_command("h.csv", Path("s.toml"), None, "default", file, file, counts="how many")
+    rows = DataOptions(data="h.csv", counts="how many")
+    made = resume_command(rows, Path("s.toml"), Path("x.hush"), UnitOptions(), LedgerOptions())
     assert made.endswith(" --counts 'how many'")

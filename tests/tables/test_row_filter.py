@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import hush
 from hush.cli.main import main
+from hush.cli.options import DataOptions, LedgerOptions, UnitOptions
 from hush.cli.release_command import resume_command
 from hush.core.errors import DataError
 from hush.schema import Categorical, Integer, NumberSpelling, Numeric, Schema, Unit
@@ -161,7 +162,7 @@ def test_every_command_that_reads_rows_takes_the_condition(tmp_path: Path) -> No
     figures = json.loads((tmp_path / "e.json").read_text())
     assert figures["rows"]["real"] == 3
     assert figures["workload"]["error"] == 0
-    words = resume_command(str(path), schema, None, "default", path, path, where="age >= 18")
+    words = resume_command(DataOptions(data=str(path), where="age >= 18"), schema, path, UnitOptions(), LedgerOptions())
     assert "--where 'age >= 18'" in words
 
 

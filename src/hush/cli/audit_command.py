@@ -12,15 +12,14 @@ from hush.cli.options import (
     PATH,
     BudgetOptions,
     MechanismOptions,
+    OutputOptions,
     Whole,
     budget_options,
-    check_output,
     mechanism_options,
+    output_options,
 )
 from hush.core.errors import printable
 from hush.render.progress_bar import progress_bar
-
-FAILED = 1
 
 
 @click.command()
@@ -29,15 +28,14 @@ FAILED = 1
 @click.option(
     "--runs",
     type=Whole(),
-    help="Releases of each generated table; more prove more, 0 leaves them out.  [default: 600, adaptive 200]",
+    help="Releases of each generated table; more prove more, 0 skips them.  [default: 600, adaptive 200]",
 )
 @click.option("--max-rows-per-unit", type=int, default=1, show_default=True, help="Rows of the person looked for.")
 @click.option("--ledger", type=PATH, help="Verify this ledger too.")
 @click.option("--expect-head", metavar="HEX", help="Fail unless the ledger contains this earlier head.")
-@click.option("--release", "released", type=PATH, help="Account for this release again, and look it up in the ledger.")
-@click.option("-o", "--output", type=PATH, help="Also write the result as an HTML page.")
+@click.option("--release", "released", type=PATH, help="Recompute the cost of this release; find it in the ledger.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+@output_options("Also write the result as an HTML page.")
 def audit(
     chosen: MechanismOptions,
     limit: BudgetOptions,
@@ -46,15 +44,14 @@ def audit(
     ledger: Path | None,
     expect_head: str | None,
     released: Path | None,
-    output: Path | None,
     as_json: bool,
-    force: bool,
+    output: OutputOptions,
 ) -> None:
     """Look for faults in noise, a mechanism, a ledger, a release.
 
     Tests the noise against its exact law. Releases two generated tables that differ in one person many times, tries to
-    tell them apart, and compares what that proves was lost with what was stated. Verifies a ledger, and computes the
-    cost of a release again. Reads no private table and spends nothing. Exit code 1 means that a check failed.
+    tell them apart, and compares the privacy loss that this proves with the claimed one. Verifies a ledger, and
+    recomputes the cost of a release. Reads no private table and spends nothing. Exit code 1 means that a check failed.
     """
     from rich.console import Console
     from rich.text import Text
@@ -65,8 +62,7 @@ def audit(
 
     if expect_head is not None and ledger is None:
         raise click.UsageError("--expect-head is about a ledger; add --ledger")
-    if output is not None:
-        check_output(output, force=force, inputs=[ledger, released])
+    output.check(ledger, released)
     budget = limit.read() if limit.given or limit.delta is not None else hush.Budget(rho=0.5)
     with progress_bar("auditing") as progress:
         result = run_audit(
@@ -80,8 +76,8 @@ def audit(
             progress=progress,
             on_start=lambda seconds: click.echo(f"hush: this takes about {_duration(seconds)}", err=True),
         )
-    if output is not None:
-        write_audit(result, output)
+    if output.path is not None:
+        write_audit(result, output.path)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
@@ -91,10 +87,10 @@ def audit(
             console.print()
         console.print(Text(result.summary, style="bold" if result.passed else "bold red"))
         console.print(Text(LIMITS, style="dim"))
-        if output is not None:
-            console.print(Text(printable(f"wrote {output}")))
+        if output.path is not None:
+            console.print(Text(printable(f"wrote {output.path}")))
     if not result.passed:
-        raise click.exceptions.Exit(FAILED)
+        raise click.exceptions.Exit(1)
 
 
 def _duration(seconds: float) -> str:

@@ -10,11 +10,8 @@ from pathlib import Path
 import click
 
 import hush
-from hush.cli.options import PATH, BudgetOptions, budget_options, format_option
+from hush.cli.options import PATH, BudgetOptions, budget_options, dataset_option, json_options
 from hush.core.errors import close_match, printable
-
-ADAPTIVE = "The epsilon spent is for scales fixed beforehand; the cap holds however they were chosen."
-MEANING = "Everyone in the data is now promised less, over all releases together. A raise stays: it is on record."
 
 
 class LedgerGroup(click.Group):
@@ -36,11 +33,6 @@ def budget() -> None:
 
     `hush budget FILE` is short for `hush budget show FILE`.
     """
-
-
-dataset_option = click.option(
-    "--dataset", default="default", show_default=True, help="Name of the table in the ledger."
-)
 
 
 @budget.command()
@@ -77,7 +69,7 @@ def raise_cap(file: Path, limit: BudgetOptions, reason: str, dataset: str) -> No
         limit = BudgetOptions(limit.epsilon, before.delta, limit.rho, limit.mu)
     ledger.raise_cap(limit.read(), reason=reason)
     click.echo(printable(f"{file}, dataset {dataset!r}: the cap was {before} and is {ledger.budget} now."))
-    click.echo(MEANING)
+    click.echo("Everyone in the data is now promised less, over all releases together. The raise stays on record.")
     click.echo(f"head: {ledger.head}")
 
 
@@ -86,15 +78,13 @@ def raise_cap(file: Path, limit: BudgetOptions, reason: str, dataset: str) -> No
 @click.option("--dataset", help="Show only this dataset.")
 @click.option("--delta", type=float, help="Show epsilon at this delta.")
 @click.option("--entries", is_flag=True, help="Show every entry instead of one line per release.")
-@format_option
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@json_options
 @click.option("--expect-head", metavar="HEX", help="Fail unless the ledger contains this earlier head.")
 def show(
     file: Path,
     dataset: str | None,
     delta: float | None,
     entries: bool,
-    form: str,
     as_json: bool,
     expect_head: str | None,
 ) -> None:
@@ -111,7 +101,7 @@ def show(
     require_delta(0.0 if delta is None else delta)
     ledgers = hush.Ledger.open_all(file) if dataset is None else [hush.Ledger.open(file, dataset=dataset)]
     ledgers[0].verify(expect_head)
-    if as_json or form == "json":
+    if as_json:
         click.echo(json.dumps([ledger.to_dict() for ledger in ledgers], indent=2))
         return
     console = Console()
@@ -121,4 +111,4 @@ def show(
     expected = "; the expected head is in it" if expect_head else ""
     console.print(Text(f"chain whole: every hash, cost and total was recomputed and agrees{expected}"))
     console.print(Text(f"head: {ledgers[0].head}"))
-    console.print(Text(ADAPTIVE, style="dim"))
+    console.print(Text("Spent epsilon assumes noise levels set in advance; the cap holds either way.", style="dim"))

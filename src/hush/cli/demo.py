@@ -10,7 +10,7 @@ import click
 
 import hush
 from hush.cli.options import PATH
-from hush.cli.synth_command import WARNING, write_rows
+from hush.cli.synth_command import SYNTHETIC_ROWS_NOTE, write_rows
 from hush.core.errors import HushError
 from hush.render.progress_bar import progress_bar
 
@@ -96,7 +96,7 @@ def _run(folder: Path) -> None:
     write_rows(synthetic, [synthetic_rows], lambda _: None)
     console.print(_first(synthetic_rows))
     console.print(f"Wrote {SYNTHETIC:,} rows to {synthetic.name}; these are the first {SHOWN}.")
-    console.print(Text(WARNING, style="dim"))
+    console.print(Text(SYNTHETIC_ROWS_NOTE, style="dim"))
 
     _head(console, "6. A report: the release as a page to read, at no further cost")
     write_report(release, page, dataset=f"{ROWS:,} invented people", file_name=output.name)

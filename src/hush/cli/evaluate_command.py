@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,12 @@ import hush
 from hush.cli.model_command import fitted, say
 from hush.cli.options import (
     PATH,
+    DataOptions,
+    OutputOptions,
     WorkloadOptions,
-    check_output,
-    counts_option,
+    data_options,
     format_option,
-    source_of,
-    spark_option,
-    table_option,
-    where_option,
+    option_group,
     workload_options,
 )
 from hush.core.errors import printable
@@ -32,40 +31,36 @@ if TYPE_CHECKING:
     from hush.tables.table import Table
 
 MOST_DRAWN = 100_000  # rows from a model
-ARCHIVE = b"PK\x03\x04"  # how releases and models begin
 
 
 @click.command()
 @click.argument("real", type=str)
 @click.argument("synthetic", type=str)
 @click.option("--schema", type=PATH, required=True, help="The schema file of both tables.")
-@table_option
-@where_option
-@spark_option
-@counts_option
+@data_options("table", "where", "spark", "counts")
 @workload_options
 @format_option
-@click.option("--json", "output", type=PATH, help="Also write every figure to this file.")
-@click.option("--force", is_flag=True, help="Overwrite the JSON file if it exists.")
+@option_group(
+    "output",
+    OutputOptions,
+    click.option("--json", "path", type=PATH, help="Also write all figures to this file."),
+    click.option("--force", is_flag=True, help="Overwrite the JSON file if it exists."),
+)
 def evaluate(
     real: str,
     synthetic: str,
     schema: Path,
-    table: str | None,
-    where: str | None,
-    spark: str | None,
-    counts: str | None,
+    rows_of: DataOptions,
     question: WorkloadOptions,
-    form: str,
-    output: Path | None,
-    force: bool,
+    as_json: bool,
+    output: OutputOptions,
 ) -> None:
     """Compare synthetic rows with the real ones; not for release.
 
-    REAL is what `hush release` takes; --table, --where, --spark and --counts are about it alone. SYNTHETIC is a file of
-    rows, or a release or model, whose tables are compared. By default the workload is every table over two columns.
-    Columns of numbers are also compared as numbers: their means, their exact zeros, and how far apart they are. Of a
-    release or model, rows are drawn for that.
+    REAL is what `hush release` takes; --table, --where, --spark and --counts are about REAL alone. SYNTHETIC is a file
+    of rows, or a release or model, whose tables are compared. The default workload is every table over two columns.
+    Columns of numbers are also compared by their means, exact zeros and distance; a release or model draws rows for
+    that.
 
     The figures come from the real rows without noise. They cost no budget because they must not be released.
     """
@@ -75,9 +70,9 @@ def evaluate(
     from hush.evaluation.comparison import STAMP, check_schemas, compare, comparison_tables
     from hush.schema import ROW
 
-    if output is not None:
-        read = [*glob.glob(real, recursive=True), *glob.glob(synthetic, recursive=True), schema, question.workload_sql]
-        check_output(output, force=force, inputs=read)
+    # Read the synthetic side, then the real rows.
+    read = (*glob.glob(real, recursive=True), *glob.glob(synthetic, recursive=True))
+    output.check(*read, schema, question.workload_sql)
     declared = hush.Schema.load(schema)
     workload = question.read(declared) if question.given else None
     compared: hush.Release | hush.Model | Table
@@ -89,24 +84,26 @@ def evaluate(
         with progress_bar("reading synthetic rows") as progress:
             compared = hush.read(synthetic, declared.with_unit(ROW), progress=progress)
     check_schemas(declared, compared.schema)
-    source, named = source_of(real, table, spark)
+    source, selection = replace(rows_of, data=real).source()
     with progress_bar("reading real rows") as progress:
-        rows = hush.read(source, declared, table=named, where=where, counts=counts, progress=progress)
-    numbers = _numbers(source, synthetic, compared, declared, table=named, where=where, counts=counts)
+        rows = hush.read(source, declared, **selection, progress=progress)
+
+    # Compare and print between two stamps.
+    numbers = _numbers(source, synthetic, compared, declared, **selection)
     with progress_bar("comparing") as progress:
         comparison = compare(rows, compared, workload, numbers=numbers, progress=progress)
-    console = Console(stderr=form == "json")
+    console = Console(stderr=as_json)
     console.print(Text(STAMP, style="bold red"))
-    if form == "json":
+    if as_json:
         click.echo(json.dumps(comparison.to_dict(), indent=2))
     else:
         for cells in comparison_tables(comparison):
             console.print()
             console.print(cells)
         console.print()
-    if output is not None:
-        write_whole(output, (json.dumps(comparison.to_dict(), indent=2) + "\n").encode())
-        console.print(Text(printable(f"Every figure is in {output}.")))
+    if output.path is not None:
+        write_whole(output.path, (json.dumps(comparison.to_dict(), indent=2) + "\n").encode())
+        console.print(Text(printable(f"All figures are in {output.path}.")))
     console.print(Text(STAMP, style="bold red"))
 
 
@@ -137,7 +134,7 @@ def _is_archive(name: str) -> bool:
         return True
     try:
         with Path(name).open("rb") as file:
-            return file.read(len(ARCHIVE)) == ARCHIVE
+            return file.read(4) == b"PK\x03\x04"  # an archive
     except OSError:
         return False
 

@@ -1,8 +1,9 @@
-"""`hush future`: how well a release made for the tables of yesterday would answer those of tomorrow."""
+"""`hush future`: how well a release made for past questions would answer future ones."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,13 @@ import click
 
 import hush
 from hush.cli.options import (
-    INVENTED_SEED,
     PATH,
     MechanismOption,
     Whole,
     WorkloadOptions,
     format_option,
+    option_group,
+    read_stand_in,
     workload_options,
 )
 from hush.render.progress_bar import progress_bar
@@ -23,7 +25,7 @@ from hush.render.progress_bar import progress_bar
 if TYPE_CHECKING:
     from hush.evaluation.column_chances import ColumnChances
 
-LAWS = ("history", "uniform", "zipf", "geometric")
+CHANCE_LAWS = ("history", "uniform", "zipf", "geometric")
 
 
 class Drifts(click.ParamType[tuple[float, ...]]):
@@ -33,10 +35,10 @@ class Drifts(click.ParamType[tuple[float, ...]]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
         try:
-            drifts = tuple(float(each) for each in str(value).split(","))
+            drifts = tuple(float(number) for number in str(value).split(","))
         except ValueError:
             self.fail(f"{value!r}: expected numbers from 0 to 1, such as 0,0.1,0.5", param, ctx)
-        if not all(0 <= each <= 1 for each in drifts):
+        if not all(0 <= drift <= 1 for drift in drifts):
             self.fail(f"{value!r}: expected numbers from 0, where all stays, to 1, the reverse", param, ctx)
         return drifts
 
@@ -50,7 +52,7 @@ class Chances(click.ParamType[str | dict[str, float]]):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str | dict[str, float]:
         text = str(value).strip()
-        if text.lower() in LAWS:
+        if text.lower() in CHANCE_LAWS:
             return text.lower()
         pairs = [part.rpartition("=") for part in text.split(",")]
         try:
@@ -59,12 +61,23 @@ class Chances(click.ParamType[str | dict[str, float]]):
             masses = {}
         if len(masses) < len(pairs) or "" in masses:
             self.fail(
-                f"{value!r}: expected {', '.join(LAWS[:-1])} or {LAWS[-1]}, or different columns with numbers, such as "
-                "sex=5,age=2",
+                f"{value!r}: expected {', '.join(CHANCE_LAWS[:-1])} or {CHANCE_LAWS[-1]}, or different columns with "
+                "numbers, such as sex=5,age=2",
                 param,
                 ctx,
             )
         return masses
+
+
+@dataclass(frozen=True, slots=True)
+class StudyOptions:
+    """The options of the study, as `future_study` takes them."""
+
+    drifts: tuple[float, ...]
+    draws: int
+    runs: int
+    pad: int | None
+    seed: int
 
 
 @click.command()
@@ -83,13 +96,17 @@ class Chances(click.ParamType[str | dict[str, float]]):
     help="How likely a column is to be asked for: as often as in the workload (history), uniform, zipf, geometric, or "
     "numbers for some columns, such as sex=5,age=2.",
 )
-@click.option(
-    "--drift", "drifts", type=Drifts(), default="0,0.05,0.1,0.2,0.5,1", show_default=True, help="Drifts to try."
+@option_group(
+    "study",
+    StudyOptions,
+    click.option(
+        "--drift", "drifts", type=Drifts(), default="0,0.05,0.1,0.2,0.5,1", show_default=True, help="Drifts to try."
+    ),
+    click.option("--draws", type=Whole(), default=64, show_default=True, help="Future questions for each release."),
+    click.option("--runs", type=Whole(), default=5, show_default=True, help="Releases to make."),
+    click.option("--pad", type=Whole(), help="Add random questions to the workload until it has this many."),
+    click.option("--seed", type=Whole(), default=0, show_default=True, help="Seed of noise, drift and questions."),
 )
-@click.option("--draws", type=Whole(), default=64, show_default=True, help="Questions of tomorrow for each release.")
-@click.option("--runs", type=Whole(), default=5, show_default=True, help="Releases to make.")
-@click.option("--pad", type=Whole(), help="Add random questions to the workload until it has so many.")
-@click.option("--seed", type=Whole(), default=0, show_default=True, help="Seed of noise, drift and questions.")
 @format_option
 def future(
     schema: Path,
@@ -100,53 +117,38 @@ def future(
     epsilon: float,
     delta: float,
     chances: str | dict[str, float],
-    drifts: tuple[float, ...],
-    draws: int,
-    runs: int,
-    pad: int | None,
-    seed: int,
-    form: str,
+    study: StudyOptions,
+    as_json: bool,
 ) -> None:
     """Show what drift of questions would cost a release.
 
-    The workload lists what was asked last year. A public or invented table with SCHEMA is released for it several
-    times. Then it is asked what may come next year: the same numbers of columns, with columns as likely as before
-    (drift 0), in a random order (0.5), or in reverse (1). For each drift the mean error of a question is shown, with an
-    interval.
+    The workload lists past questions. hush releases a public or invented table with SCHEMA for it several times, and
+    asks each release what may come next: the same numbers of columns, with columns as likely as before (drift 0), in a
+    random order (0.5), or in reverse (1). For each drift it shows the mean error of a question, with an interval.
 
     The table must be public or invented: errors are computed without protection, and nothing is charged.
     """
     from rich.console import Console
 
     from hush.evaluation.future_error import future_study
-    from hush.pareto.stand_in import check_not_protected
 
     declared = hush.Schema.load(schema)
     workload = question.read(declared)
-    if stand_in is None:
-        table = hush.read(hush.datasets.invented(declared, rows, seed=INVENTED_SEED), declared)
-    else:
-        check_not_protected(stand_in)
-        with progress_bar("reading the stand-in") as progress:
-            table = hush.read(str(stand_in), declared, progress=progress)
+    table = read_stand_in(stand_in, declared, rows)
     with progress_bar("releasing and asking") as progress:
-        study = future_study(
+        errors = future_study(
             table,
             workload,
             hush.Budget(epsilon=epsilon, delta=delta) if delta else hush.Budget(epsilon=epsilon),
             mechanism=mechanism.lower(),
-            chances=_chances(chances, table.domain, seed),
-            drifts=drifts,
-            draws=draws,
-            runs=runs,
-            pad=pad,
-            seed=seed,
+            chances=_chances(chances, table.domain, study.seed),
             progress=progress,
+            **asdict(study),
         )
-    if form == "json":
-        click.echo(json.dumps(study.to_dict(), indent=2))
+    if as_json:
+        click.echo(json.dumps(errors.to_dict(), indent=2))
     else:
-        Console().print(study.table())
+        Console().print(errors.table())
 
 
 def _chances(chances: str | dict[str, float], domain: hush.Domain, seed: int) -> ColumnChances | None:

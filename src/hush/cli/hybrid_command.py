@@ -8,16 +8,13 @@ from typing import Any
 
 import click
 
-from hush.cli.options import PATH, STDOUT, check_output, format_option
+from hush.cli.options import PATH, OutputOptions, format_option, output_options
 from hush.core.errors import DataError, HushError, printable
 
 epsilon_option = click.option("--epsilon", required=True, help="What each person is promised, such as 1.5.")
 delta_option = click.option("--delta", default="0", show_default=True, help="Delta of the promise.")
 ledger_option = click.option("--ledger", type=PATH, help="Ledger where the promise is recorded first.")
-output_option = click.option(
-    "-o", "--output", type=PATH, default=STDOUT, help="File to write; standard output if none."
-)
-force_option = click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+to_file = output_options("File to write; standard output if none.")
 
 
 @click.group()
@@ -41,8 +38,7 @@ def hybrid() -> None:
 @epsilon_option
 @delta_option
 @ledger_option
-@output_option
-@force_option
+@to_file
 def question(
     kind: str,
     name: str,
@@ -56,8 +52,7 @@ def question(
     epsilon: str,
     delta: str,
     ledger: Path | None,
-    output: Path,
-    force: bool,
+    output: OutputOptions,
 ) -> None:
     """Write a question for clients, of one KIND.
 
@@ -67,8 +62,7 @@ def question(
     from hush.hybrid.client import Question
     from hush.hybrid.promises import Promise
 
-    if output != STDOUT:
-        check_output(output, force=force, inputs=[options_file, head_list])
+    output.check(options_file, head_list, stdout=True)
     if kind == "number":
         if lower is None or upper is None:
             raise click.UsageError("a number needs --lower and --upper")
@@ -84,7 +78,7 @@ def question(
         asked = Question.choice(name, listed, epsilon=epsilon, delta=delta, other=other, mechanism=mechanism)
     if ledger is not None:
         Promise(epsilon=asked.epsilon, delta=asked.delta, ledger=str(ledger)).record_question(asked)
-    _write(output, asked.as_json() + "\n")
+    output.write(asked.as_json() + "\n")
     click.echo(printable(f"{asked!r}, id {asked.id}"), err=True)
 
 
@@ -94,16 +88,14 @@ def question(
 @click.option("--memory", type=PATH, help="File in which the device remembers what it answered.")
 @click.option("--limit", type=float, help="Epsilon that the device's owner allows in all.")
 @click.option("--values", type=PATH, help="File with one value on each line: a device of its own answers each.")
-@output_option
-@force_option
+@to_file
 def report(
     question: Path,
     value: tuple[str, ...],
     memory: Path | None,
     limit: float | None,
     values: Path | None,
-    output: Path,
-    force: bool,
+    output: OutputOptions,
 ) -> None:
     """Answer a QUESTION as a device does: randomised.
 
@@ -116,22 +108,21 @@ def report(
     asked = _question(question)
     if (values is None) == (not value):
         raise click.UsageError("give a VALUE, or --values and a file")
-    if output != STDOUT:
-        check_output(output, force=force, inputs=[question, values, memory])
+    output.check(question, values, memory, stdout=True)
     if values is not None:
         if memory is not None:
             raise click.UsageError("--memory is that of one device; leave it out with --values")
         held = [
             _typed(asked, tuple(line.split("\t")), f"{values}, line {i}: ") for i, line in enumerate(_lines(values), 1)
         ]
-        reports = [Device(limit=limit).answer(asked, one) for one in held]
+        reports = [Device(limit=limit).answer(asked, answer) for answer in held]
     else:
         kept = _memory(memory)
         held = [_typed(asked, value, "")]
         reports = [Device(kept, limit=limit).answer(asked, held[0])]
         if memory is not None:
             write_whole(memory, json.dumps(kept).encode())
-    _write(output, "".join(one.as_json() + "\n" for one in reports))
+    output.write("".join(answer.as_json() + "\n" for answer in reports))
     if values is None and asked.encode(held[0])[1]:
         click.echo("outside the bounds: moved to the nearest bound before it was randomised", err=True)
 
@@ -151,7 +142,7 @@ def estimate(
     head_list: Path | None,
     opt_in: Path | None,
     ledger: Path | None,
-    form: str,
+    as_json: bool,
 ) -> None:
     """Estimate from REPORTS (.jsonl, .parquet, .arrow) what clients hold, with intervals.
 
@@ -181,7 +172,7 @@ def estimate(
         found = _mean(opt_in, asked, counts, ledger)
     else:
         found = estimate_counts(counts)
-    if form == "json":
+    if as_json:
         refused = [{"line": line, "reason": reason} for line, reason in counts.refused]
         click.echo(json.dumps({**found.to_dict(), "refused": refused, "refusals": counts.refusals}, indent=2))
         return
@@ -198,10 +189,9 @@ def estimate(
 @epsilon_option
 @click.option("--delta", required=True, help="Delta of the promise: a list that nobody knows beforehand needs one.")
 @ledger_option
-@output_option
-@force_option
+@to_file
 def head_list_command(
-    log: Path, most: int, epsilon: str, delta: str, ledger: Path | None, output: Path, force: bool
+    log: Path, most: int, epsilon: str, delta: str, ledger: Path | None, output: OutputOptions
 ) -> None:
     """Find the records that many opt-in people of LOG hold, and count them.
 
@@ -213,8 +203,7 @@ def head_list_command(
     from hush.hybrid.promises import Promise
     from hush.hybrid.search_logs import read_search_log
 
-    if output != STDOUT:
-        check_output(output, force=force, inputs=[log, ledger])
+    output.check(log, ledger, stdout=True)
     try:
         promise = Promise.of(epsilon, delta, ledger=None if ledger is None else str(ledger))
     except (ValueError, ZeroDivisionError):
@@ -224,7 +213,7 @@ def head_list_command(
     found = blend(counted, head_list_questions(counted.head_list, promise))
     body = {"hush": "head list", "version": 1, "epsilon": epsilon, "delta": delta, **found.to_dict()}
     body["opt-in"] = counted.to_dict()
-    _write(output, json.dumps(body, indent=1) + "\n")
+    output.write(json.dumps(body, indent=1) + "\n")
     click.echo(f"{len(found.queries)} queries found", err=True)
 
 
@@ -236,8 +225,7 @@ def head_list_command(
 @click.option("--width", type=float, default=1.0, show_default=True, help="Width of the range of numbers.")
 @click.option("--stddev", type=float, default=0.25, show_default=True, help="Standard deviation of the numbers.")
 @click.option("--searchers", type=int, default=400_000, show_default=True, help="Invented people who search.")
-@click.option("-o", "--output", type=PATH, required=True, help="HTML file to write; - for standard output.")
-@force_option
+@output_options("HTML file to write; - for standard output.", required=True)
 @format_option
 def simulate(
     people: int,
@@ -247,9 +235,8 @@ def simulate(
     width: float,
     stddev: float,
     searchers: int,
-    output: Path,
-    force: bool,
-    form: str,
+    output: OutputOptions,
+    as_json: bool,
 ) -> None:
     """Write a page and print its main figures: errors against epsilon and against the share who opt in.
 
@@ -261,24 +248,23 @@ def simulate(
     from hush.hybrid.simulated_errors import SimulateOptions, simulate_errors
     from hush.render.progress_bar import progress_bar
 
-    if output != STDOUT:
-        check_output(output, force=force)
-    elif form == "json":
+    output.check(stdout=True)
+    if output.stdout and as_json:
         raise click.UsageError("--format json prints to standard output, as -o - does; give -o a file")
     options = SimulateOptions(
         people=people, share=share, epsilon=epsilon, delta=delta, width=width, stddev=stddev, log_people=searchers
     )
     with progress_bar("simulating") as progress:
         found = simulate_errors(options, progress)
-    _write(output, simulate_html(found))
-    if form == "json":
-        click.echo(json.dumps({**found.to_dict(), "page": str(output)}, indent=2))
+    output.write(simulate_html(found))
+    if as_json:
+        click.echo(json.dumps({**found.to_dict(), "page": str(output.path)}, indent=2))
         return
-    console = Console(stderr=output == STDOUT)
+    console = Console(stderr=output.stdout)
     for table in found.tables():
         console.print(table, "")
-    if output != STDOUT:
-        click.echo(printable(f"Nobody was asked: these errors are predicted. Charts are in {output}"))
+    if not output.stdout:
+        click.echo(printable(f"Nobody was asked: these errors are predicted. Charts are in {output.path}"))
 
 
 @hybrid.command()
@@ -390,12 +376,3 @@ def _typed(asked: Any, value: tuple[str, ...], where: str) -> Any:
     except ValueError:
         raise HushError(f"{where}this question takes numbers") from None
     return numbers if asked.kind == "cluster" else numbers[0]
-
-
-def _write(output: Path, text: str) -> None:
-    from hush.files.atomic_write import write_whole
-
-    if output == STDOUT:
-        click.echo(text, nl=False)
-    else:
-        write_whole(output, text.encode())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hush.cli.options import format_option
+from hush.cli.options import json_options
 
 if TYPE_CHECKING:
     from hush.mechanisms.mechanism import Mechanism
@@ -28,9 +28,8 @@ ERRORS = (
 
 
 @click.command()
-@format_option
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-def mechanisms(form: str, as_json: bool) -> None:
+@json_options
+def mechanisms(as_json: bool) -> None:
     """List the mechanisms and what each of them does.
 
     Use a name with --mechanism, or with hush.plan(mechanism=...).
@@ -44,7 +43,7 @@ def mechanisms(form: str, as_json: bool) -> None:
     entries = list(all_mechanisms().values())
     for problem in problems():
         click.echo(f"hush: {problem}", err=True)
-    if as_json or form == "json":
+    if as_json:
         click.echo(json.dumps([entry.facts() for entry in entries], indent=2))
         return
     console = Console(width=min(Console().width, WIDEST))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 import hush
-from hush.cli.options import PATH, check_output
+from hush.cli.options import PATH, OutputOptions, output_options
 from hush.core.domain import Clique
 from hush.core.errors import printable
 from hush.core.memory import readable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LONG_MB = 1.0  # smaller models are fitted within a moment
 MOST_NAMED = 8  # cliques in a summary
-APPROXIMATE = "The model is approximate: rows follow only some of its tables closely."
+APPROXIMATE_NOTE = "The model is approximate: rows follow only some of its tables closely."
 
 
 def fitted(
@@ -107,8 +107,7 @@ def _inside(candidates: Iterable[Clique], cliques: Sequence[Clique] | None) -> I
 
 @click.command()
 @click.argument("file", type=PATH)
-@click.option("-o", "--output", type=PATH, required=True, help="File to write the model to.")
-@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+@output_options("File to write the model to.", required=True)
 @click.option(
     "--cliques",
     multiple=True,
@@ -127,9 +126,7 @@ def _inside(candidates: Iterable[Clique], cliques: Sequence[Clique] | None) -> I
     show_default=True,
     help="exact refuses a model above the largest size; auto takes what is fitted within seconds.",
 )
-def model(
-    file: Path, output: Path, force: bool, cliques: tuple[str, ...], max_size_mb: float | None, method: Any
-) -> None:
+def model(file: Path, output: OutputOptions, cliques: tuple[str, ...], max_size_mb: float | None, method: Any) -> None:
     """Fit one model to a release FILE and save it. Spends nothing.
 
     A release of an adaptive mechanism already holds its model, which is saved as it is unless you set options here.
@@ -138,19 +135,19 @@ def model(
     """
     from hush.loading import load_release_or_model
 
-    check_output(output, force=force, inputs=[file])
+    output.check(file)
     loaded = load_release_or_model(file)
     if isinstance(loaded, hush.Model):
         raise click.UsageError(f"{file} is a model already; give a release, or draw rows with `hush synth`")
     fitted_model = fitted(loaded, cliques=stated_cliques(loaded, cliques), method=method, max_size_mb=max_size_mb)
-    fitted_model.save(output, overwrite=True)
+    fitted_model.save(cast(Path, output.path), overwrite=True)
     for caveat in fitted_model.caveats:
         say(f"hush: {printable(caveat)}", err=True)
-    click.echo(f"Wrote {output}; nothing was spent.")
+    click.echo(f"Wrote {output.path}; nothing was spent.")
     click.echo(summary(fitted_model))
     say(f"Largest tables fitted: {named(fitted_model.cliques)}.")
     if not fitted_model.exact:
-        say(APPROXIMATE)
+        say(APPROXIMATE_NOTE)
 
 
 def stated_cliques(release: hush.Release, texts: tuple[str, ...]) -> list[Clique] | None:

@@ -1,4 +1,4 @@
-"""Options that several commands share: budgets, workloads, mechanisms, progress bars and output files."""
+"""Options that several commands share, in groups: each group reaches the command as one frozen dataclass."""
 
 from __future__ import annotations
 
@@ -16,80 +16,18 @@ from hush.core.errors import BudgetError, HushError, WorkloadError
 
 if TYPE_CHECKING:
     from hush.mechanisms.mechanism import Mechanism
+    from hush.tables.table import Table
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
-WORKLOAD_HELP = (
-    "What to ask: '3-way', '<=2-way', 'small 5000', 'target income 2-way', 'skewed 1', 'age,sex; race', 'age:prefix', "
-    "'2-of-3', 'sum(income) by sex'."
-)
-MECHANISMS = (
-    "auto",
-    "residual",
-    "hdmm",
-    "matrix",
-    "direct",
-    "dawa",
-    "aim",
-    "mst",
-    "mwem",
-    "privbayes",
-    "dualquery",
-    "rap",
-    "independent",
-    "gaussian",
-    "all-zero",
-)
-MECHANISM_HELP = "One of {names}; auto compares those whose errors are known beforehand. See `hush mechanisms`."
-INVENTED_SEED = 11  # of rows that commands invent
-
-
 STDOUT = Path("-")
-format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json"], case_sensitive=False),
-    default="table",
-    show_default=True,
-    help="A table to read, or JSON with everything.",
+# fmt: off
+MECHANISMS = (
+    "auto", "residual", "hdmm", "matrix", "direct", "dawa", "aim", "mst", "mwem", "privbayes", "dualquery", "rap",
+    "independent", "gaussian", "all-zero",
 )
-
-
-counts_option = click.option(
-    "--counts", help="Column of an aggregated table that says how many rows each line stands for."
-)
-
-
-table_option = click.option("--table", help="Which table of a database, or sheet of a spreadsheet, DATA means.")
-query_option = click.option("--query", help="A SELECT on the database that DATA means, instead of --table.")
-where_option = click.option(
-    "--where", help="Read only the rows of a file that meet a condition, such as 'age >= 18'; see docs/schema.md."
-)
-timeout_option = click.option(
-    "--timeout", type=float, help="Seconds that one statement of a server or a cluster may take.  [default: 3600]"
-)
-
-
-spark_option = click.option(
-    "--spark",
-    help='Count with Spark: a master such as "local[2]", or an address of Spark Connect, sc://host:port. DATA is then '
-    "a path of Parquet; leave it out, or write -, for a --table of the catalog.",
-)
-
-
-def source_of(data: str | None, table: str | None, spark: str | None) -> tuple[Any, str | None]:
-    """What `hush.read` takes as the source and as the table; starts Spark where it shall count."""
-    if spark is None:
-        if data is None:
-            raise click.UsageError("Missing argument 'DATA'.")
-        return data, table
-    from hush.tables.dialects.spark_sessions import connect, parquet_frame
-
-    path = None if data == str(STDOUT) else data
-    if (path is None) == (table is None):
-        raise click.UsageError("--spark counts a path of Parquet or a --table of the catalog; give one of the two")
-    session = connect(spark)
-    return (session, table) if path is None else (parquet_frame(session, path), None)
+# fmt: on
+INVENTED_SEED = 11  # of rows that commands invent
 
 
 class Whole(click.ParamType[int]):
@@ -111,18 +49,19 @@ class MechanismOption(click.Option):
         from importlib.metadata import entry_points
 
         others = sorted(entry.name for entry in entry_points(group="hush.mechanisms"))
-        self.help = MECHANISM_HELP.format(names=", ".join(dict.fromkeys([*MECHANISMS, *others])))
+        names = ", ".join(dict.fromkeys([*MECHANISMS, *others]))
+        self.help = f"One of {names}. auto takes the best whose error is known in advance. See `hush mechanisms`."
         return super().get_help_record(ctx)
 
 
-def _gathered(name: str, kind: type, *options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+def option_group(name: str, kind: type, *options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     """Pass options to a command as one argument `name`: a `kind` with a field for each option."""
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def run(*arguments: Any, **values: Any) -> Any:
-            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
-            return command(*arguments, **values)
+            given = {field.name: values.pop(field.name) for field in fields(kind) if field.name in values}
+            return command(*arguments, **{name: kind(**given)}, **values)
 
         decorated: Any = run
         for option in reversed(options):
@@ -130,6 +69,176 @@ def _gathered(name: str, kind: type, *options: Callable[[Any], Any]) -> Callable
         return cast(Command, decorated)
 
     return decorate
+
+
+# Output
+
+
+format_option = click.option(
+    "--format",
+    "as_json",
+    type=click.Choice(["table", "json"], case_sensitive=False),
+    default="table",
+    show_default=True,
+    callback=lambda context, option, form: form == "json",
+    help="A table to read, or JSON with all figures.",
+)
+
+
+def json_options(command: Command) -> Command:
+    """--format json and its short form --json, as one argument `as_json`."""
+
+    @wraps(command)
+    def run(*arguments: Any, as_json: bool, json_flag: bool, **values: Any) -> Any:
+        return command(*arguments, as_json=as_json or json_flag, **values)
+
+    short = click.option("--json", "json_flag", is_flag=True, help="Short for --format json.")
+    return cast(Command, format_option(short(run)))
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """The file to write, if any, and whether to overwrite it."""
+
+    path: Path | None
+    force: bool = False
+
+    @property
+    def stdout(self) -> bool:
+        """Whether the output goes to standard output: asked for by `-`, or because no file is named."""
+        return self.path is None or self.path == STDOUT
+
+    def check(self, *inputs: str | Path | None, stdout: bool = False) -> None:
+        """Refuse a file that must not be written, see `check_output`; `-` passes only where `stdout` can be used."""
+        if self.path is not None and not (stdout and self.stdout):
+            check_output(self.path, force=self.force, inputs=inputs)
+
+    def write(self, text: str, failure: type[HushError] = HushError) -> None:
+        """Write a text to the file, or to standard output."""
+        from hush.files.atomic_write import write_whole
+
+        if self.path is None or self.stdout:
+            click.echo(text, nl=False)
+        else:
+            write_whole(self.path, text.encode(), failure)
+
+
+def output_options(text: str, *, required: bool = False) -> Callable[[Command], Command]:
+    """-o and --force, as one argument `output`; `text` is the help of -o."""
+    return option_group(
+        "output",
+        OutputOptions,
+        click.option("-o", "--output", "path", type=PATH, required=required, help=text),
+        click.option("--force", is_flag=True, help="Overwrite the output file if it exists."),
+    )
+
+
+def check_output(output: Path, *, force: bool, inputs: Iterable[str | Path | None] = ()) -> None:
+    """Refuse an output that cannot be written, exists already, or must not be replaced.
+
+    Even `force` does not replace a file that the command reads, a SQLite file (such as a ledger), or anything but a
+    regular file. A command that writes text or rows handles `-`, standard output, before it comes here.
+    """
+    if output == STDOUT:
+        raise HushError("-o -: only rows, pages and schemas can be written to standard output; give a file name")
+    folder = Path(os.path.realpath(output)).parent  # where a link leads is where the file is written
+    if not folder.is_dir():
+        raise HushError(f"{folder} is no folder; create it first")
+    if not os.access(folder, os.W_OK):
+        raise HushError(f"{folder} cannot be written to; choose another folder")
+    if not os.path.lexists(output):
+        return
+    if not output.is_file():
+        raise HushError(f"{output} is no regular file and is not replaced; choose another name")
+    for read in inputs:
+        if read is not None and Path(read).exists() and output.samefile(read):
+            raise HushError(f"{output} is read by this command and is not overwritten; choose another name")
+    try:
+        with output.open("rb") as file:
+            begins = file.read(16)
+    except OSError as error:
+        raise HushError(f"cannot look at {output}: {error.strerror}; choose another name") from None
+    if begins == b"SQLite format 3\x00":
+        raise HushError(f"{output} is a ledger or another database and is not overwritten; choose another name")
+    if not force:
+        raise HushError(f"{output} exists already; choose another name or add --force")
+
+
+# The table
+
+
+@dataclass(frozen=True, slots=True)
+class DataOptions:
+    """Where the rows are and which of them to read; the options that a command does not have are None."""
+
+    data: str | None = None
+    table: str | None = None
+    spark: str | None = None
+    query: str | None = None
+    where: str | None = None
+    timeout: float | None = None
+    counts: str | None = None
+
+    def source(self) -> tuple[Any, dict[str, Any]]:
+        """The source for `hush.read`, and the arguments that select rows in it; starts Spark where it shall count."""
+        source: Any = self.data
+        selection = {"table": self.table, "query": self.query, "where": self.where, "counts": self.counts}
+        if self.spark is not None:
+            from hush.tables.dialects.spark_sessions import connect, parquet_frame
+
+            path = None if self.data == str(STDOUT) else self.data
+            if (path is None) == (self.table is None):
+                raise click.UsageError("--spark counts a path of Parquet or a --table of the catalog; give one of them")
+            source = connect(self.spark)
+            if path is not None:
+                source, selection["table"] = parquet_frame(source, path), None
+        elif self.data is None:
+            raise click.UsageError("Missing argument 'DATA'.")
+        return source, {name: text for name, text in selection.items() if text is not None}
+
+
+_DATA_OPTIONS = {
+    "table": click.option("--table", help="Table of a database, or sheet of a spreadsheet."),
+    "spark": click.option(
+        "--spark",
+        help='Count with Spark: a master such as "local[2]", or the address of Spark Connect, sc://host:port. DATA is '
+        "then a path of Parquet; leave it out, or write -, for a --table of the catalog.",
+    ),
+    "query": click.option("--query", help="A SELECT on the database, instead of --table."),
+    "where": click.option(
+        "--where", help="Read only matching rows of a file, such as 'age >= 18'; see docs/schema.md."
+    ),
+    "timeout": click.option(
+        "--timeout", type=float, help="Most seconds for one statement of a server or cluster.  [default: 3600]"
+    ),
+    "counts": click.option("--counts", help="Column of an aggregated table with the number of rows of each line."),
+}
+
+
+def data_options(*names: str) -> Callable[[Command], Command]:
+    """Some of the options on the rows, as one argument `rows_of`."""
+    return option_group("rows_of", DataOptions, *(_DATA_OPTIONS[name] for name in names))
+
+
+def read_stand_in(
+    path: Path | None, schema: hush.Schema, rows: int, *, private: bool = False, otherwise: str = ""
+) -> Table:
+    """A public table to try a mechanism on: that of a file, or so many rows invented from the schema.
+
+    Privacy: a file beside a ledger is taken for private and refused, unless `private` says that the owner knows.
+    """
+    from hush.pareto.stand_in import check_not_protected
+    from hush.render.progress_bar import progress_bar
+
+    if path is None:
+        return hush.read(hush.datasets.invented(schema, rows, seed=INVENTED_SEED), schema)
+    if not private:
+        check_not_protected(path, otherwise=otherwise)
+    with progress_bar("reading the stand-in") as progress:
+        return hush.read(str(path), schema, progress=progress)
+
+
+# What to release
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,18 +273,18 @@ class MechanismOptions:
         return replace(mechanism, **settings) if settings else mechanism
 
 
-mechanism_options = _gathered(
+mechanism_options = option_group(
     "chosen",
     MechanismOptions,
     click.option("--mechanism", cls=MechanismOption, default="auto", show_default=True),
     click.option(
         "--loss", type=click.Choice(["rmse", "maxvar"]), default="rmse", show_default=True, help="What to minimise."
     ),
-    click.option("--preset", help="Size of the model to measure for: fast, balanced or best."),
+    click.option("--preset", help="Size of the model: fast, balanced or best."),
     click.option(
         "--max-size-mb",
         type=click.FloatRange(min=0, min_open=True),
-        help="Largest model to measure for, in megabytes; instead of a preset.",
+        help="Size of the largest model in megabytes, instead of a preset.",
     ),
 )
 
@@ -209,13 +318,15 @@ class WorkloadOptions:
         return queries if described is None else described + queries
 
 
-workload_options = _gathered(
+workload_options = option_group(
     "question",
     WorkloadOptions,
-    click.option("--workload", help=WORKLOAD_HELP),
     click.option(
-        "--workload-sql", type=PATH, help="File of SELECT COUNT(*) queries to ask, each ending in a semicolon."
+        "--workload",
+        help="What to ask: '3-way', '<=2-way', 'small 5000', 'target income 2-way', 'skewed 1', 'age,sex; race', "
+        "'age:prefix', '2-of-3', 'sum(income) by sex'.",
     ),
+    click.option("--workload-sql", type=PATH, help="File of SELECT COUNT(*) queries, each ending in a semicolon."),
 )
 
 
@@ -269,52 +380,55 @@ class BudgetOptions:
         return chosen
 
 
-budget_options = _gathered(
+budget_options = option_group(
     "limit",
     BudgetOptions,
     click.option("--epsilon", type=float, help="Epsilon of the budget."),
     click.option(
         "--delta",
         type=float,
-        help="Delta of the budget, far below one over the number of people; without it epsilon is pure.",
+        help="Delta of the budget, far below 1 / number of people; without it, epsilon is pure.",
     ),
     click.option("--rho", type=float, help="Budget in zCDP."),
     click.option("--mu", type=float, help="Budget in Gaussian DP."),
 )
 
 
-_SQLITE = b"SQLite format 3\x00"
+def rows_option(purpose: str = "") -> Callable[[Command], Command]:
+    """--rows: the expected size of the table, a public number."""
+    text = f"Expected number of rows, a public guess: {purpose}refuses a budget that is too small, and sets delta to "
+    return click.option("--rows", type=int, help=f"{text}1/(10 rows) where Gaussian noise needs a --delta.")
 
 
-def check_output(output: Path, *, force: bool, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Refuse an output that cannot be written, exists already, or must not be replaced.
+@dataclass(frozen=True, slots=True)
+class UnitOptions:
+    """Whom the release protects; by default what the schema says."""
 
-    Even `force` does not replace a file that the command reads, a SQLite file (such as a ledger), or anything but a
-    regular file. A command that writes text or rows handles `-`, standard output, before it comes here.
-    """
-    if output == STDOUT:
-        raise HushError("-o -: only rows, pages and schemas can be written to standard output; give a file name")
-    folder = Path(os.path.realpath(output)).parent  # where a link leads is where the file is written
-    if not folder.is_dir():
-        raise HushError(f"{folder} is no folder; create it first")
-    if not os.access(folder, os.W_OK):
-        raise HushError(f"{folder} cannot be written to; choose another folder")
-    if not os.path.lexists(output):
-        return
-    if not output.is_file():
-        raise HushError(f"{output} is no regular file and is not replaced; choose another name")
-    for read in inputs:
-        if read is not None and Path(read).exists() and output.samefile(read):
-            raise HushError(f"{output} is read by this command and is not overwritten; choose another name")
-    if _begins_with(output, _SQLITE):
-        raise HushError(f"{output} is a ledger or another database and is not overwritten; choose another name")
-    if not force:
-        raise HushError(f"{output} exists already; choose another name or add --force")
+    unit: str | None = None
+    max_rows_per_unit: int | None = None
 
 
-def _begins_with(path: Path, mark: bytes) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(mark)) == mark
-    except OSError as error:
-        raise HushError(f"cannot look at {path}: {error.strerror}; choose another name") from None
+unit_options = option_group(
+    "protected",
+    UnitOptions,
+    click.option("--unit", help="Id column of the people or units to protect.  [default: from the schema]"),
+    click.option("--max-rows-per-unit", type=int, help="Use at most this many rows of a unit."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerOptions:
+    """Where the charge is recorded."""
+
+    ledger: Path | None = None
+    dataset: str = "default"
+
+
+dataset_option = click.option(
+    "--dataset", default="default", show_default=True, help="Name of the table in the ledger."
+)
+
+
+def ledger_options(text: str) -> Callable[[Command], Command]:
+    """--ledger and --dataset, as one argument `book`; `text` is the help of --ledger."""
+    return option_group("book", LedgerOptions, click.option("--ledger", type=PATH, help=text), dataset_option)

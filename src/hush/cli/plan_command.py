@@ -14,11 +14,13 @@ from hush.cli.options import (
     PATH,
     BudgetOptions,
     MechanismOptions,
+    OutputOptions,
     WorkloadOptions,
     budget_options,
-    check_output,
-    format_option,
+    json_options,
     mechanism_options,
+    output_options,
+    rows_option,
     workload_options,
 )
 from hush.cli.program import BAD_INPUT
@@ -27,11 +29,6 @@ from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan
-
-PURE = (
-    "--epsilon without --delta is pure differential privacy, so the noise is Laplace; add --delta 1e-9 to allow "
-    "Gaussian noise, which is often smaller"
-)
 
 
 @click.command()
@@ -42,17 +39,10 @@ PURE = (
 @click.option(
     "--target-error", type=float, help="Find the smallest budget that reaches this RMSE (or, with maxvar, error)."
 )
-@click.option(
-    "--rows",
-    type=int,
-    help="Expected number of rows, a public guess: shows errors relative to a uniform table, refuses a budget that is "
-    "too small, and sets delta to 1/(10 rows) where Gaussian noise needs one and --delta is left out.",
-)
+@rows_option("shows errors relative to a uniform table, ")
 @click.option("--thorough", is_flag=True, help="With --mechanism auto: also try what takes long or can win little.")
-@format_option
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("-o", "--output", type=PATH, help="Save the plan to this file.")
-@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+@json_options
+@output_options("Save the plan to this file.")
 def plan(
     schema: Path,
     question: WorkloadOptions,
@@ -61,10 +51,8 @@ def plan(
     target_error: float | None,
     rows: int | None,
     thorough: bool,
-    form: str,
     as_json: bool,
-    output: Path | None,
-    force: bool,
+    output: OutputOptions,
 ) -> None:
     """Show how accurate a release would be. Reads no data.
 
@@ -75,64 +63,63 @@ def plan(
 
     from hush.core.rational import shown_up
     from hush.mechanisms.plan_table import plan_tables
-    from hush.mechanisms.usefulness import check_rows
+    from hush.mechanisms.usefulness import check_rows, check_useful
     from hush.privacy.budget import number_text
 
-    if output is not None:
-        check_output(output, force=force, inputs=[schema, question.workload_sql])
+    # Plan for a budget, or find the budget for a target error.
+    output.check(schema, question.workload_sql)
     declared = hush.Schema.load(schema)
     workload, unit_rows = question.read(declared), declared.unit.max_rows
     if rows is not None:
         check_rows(rows)
-    plan: Plan
     if target_error is None:
         mechanism = chosen.read()
         budget = limit.read_for(mechanism, rows)
         with progress_bar("planning") as progress:
             plan = hush.plan(
-                workload,
-                budget,
-                mechanism,
-                max_rows_per_unit=unit_rows,
-                thorough=thorough,
-                progress=progress,
+                workload, budget, mechanism, max_rows_per_unit=unit_rows, thorough=thorough, progress=progress
             )
     else:
-        if limit.given:
-            raise BudgetError("--target-error finds the budget; leave out --epsilon, --rho and --mu")
-        if chosen.mechanism.lower() not in ("auto", "residual"):
-            raise BudgetError(f"--target-error is for the residual mechanism; leave --mechanism {chosen.mechanism} out")
-        replace(chosen, mechanism="residual").read()  # refuses settings that residual does not have
-        plan = hush.plan_for_error(workload, target_error, chosen.loss, max_rows_per_unit=unit_rows)
-    useless = None if rows is None else _refusal(plan, rows)
-    if useless is not None:
-        click.echo(f"hush: {useless}", err=True)
-    as_json = as_json or form == "json"
+        plan = _plan_for_error(workload, target_error, limit, chosen, unit_rows)
+
+    # Show it, on stderr if JSON goes to stdout; a budget that is too small for the rows is shown and refused.
+    useless = None
+    if rows is not None:
+        try:
+            check_useful(plan, rows)
+        except BudgetError as error:
+            useless = printable(str(error))
+            click.echo(f"hush: {useless}", err=True)
     console = Console(stderr=as_json)
     if as_json:
         click.echo(json.dumps(plan.to_dict(), indent=2))
     else:
         console.print(*plan_tables(plan, rows=rows))
     if limit.given and plan.budget.pure and plan.epsilon:
-        click.echo(f"hush: {PURE}", err=True)
+        click.echo(
+            "hush: --epsilon without --delta is pure differential privacy, so the noise is Laplace; add --delta 1e-9 "
+            "to allow Gaussian noise, which is often smaller",
+            err=True,
+        )
     if target_error is not None:
-        at = 1e-9 if limit.delta is None else limit.delta
-        worth = hush.Budget(rho=float(plan.budget.rho)).epsilon_at(at)
-        needs = f"Needs --rho {shown_up(plan.budget.rho)}, or --epsilon {shown_up(worth)} --delta {number_text(at)}"
-        console.print(Text(needs))
+        delta = 1e-9 if limit.delta is None else limit.delta
+        epsilon = shown_up(hush.Budget(rho=float(plan.budget.rho)).epsilon_at(delta))
+        rho = shown_up(plan.budget.rho)
+        console.print(Text(f"Needs --rho {rho}, or --epsilon {epsilon} --delta {number_text(delta)}"))
     if useless is not None:
         click.get_current_context().exit(BAD_INPUT)
-    if output is not None:
-        plan.save(output, overwrite=True)
-        console.print(Text(printable(f"Plan saved to {output}")))
+    if output.path is not None:
+        plan.save(output.path, overwrite=True)
+        console.print(Text(printable(f"Plan saved to {output.path}")))
 
 
-def _refusal(plan: Plan, rows: int) -> str | None:
-    """Explain why a budget is too small for the expected number of rows; None if it is not."""
-    from hush.mechanisms.usefulness import check_useful
-
-    try:
-        check_useful(plan, rows)
-    except BudgetError as error:
-        return printable(str(error))
-    return None
+def _plan_for_error(
+    workload: hush.Workload, target_error: float, limit: BudgetOptions, chosen: MechanismOptions, unit_rows: int
+) -> Plan:
+    """The plan with the smallest budget that reaches an error."""
+    if limit.given:
+        raise BudgetError("--target-error finds the budget; leave out --epsilon, --rho and --mu")
+    if chosen.mechanism.lower() not in ("auto", "residual"):
+        raise BudgetError(f"--target-error is for the residual mechanism; leave --mechanism {chosen.mechanism} out")
+    replace(chosen, mechanism="residual").read()  # refuses settings that residual does not have
+    return hush.plan_for_error(workload, target_error, chosen.loss, max_rows_per_unit=unit_rows)

@@ -6,8 +6,9 @@ import glob
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -16,18 +17,20 @@ from hush.cli.model_command import say, summary
 from hush.cli.options import (
     PATH,
     BudgetOptions,
+    DataOptions,
+    LedgerOptions,
     MechanismOptions,
+    OutputOptions,
+    UnitOptions,
     WorkloadOptions,
     budget_options,
-    check_output,
-    counts_option,
+    data_options,
+    ledger_options,
     mechanism_options,
-    query_option,
-    source_of,
-    spark_option,
-    table_option,
-    timeout_option,
-    where_option,
+    option_group,
+    output_options,
+    rows_option,
+    unit_options,
     workload_options,
 )
 from hush.cli.program import INTERRUPTED
@@ -43,24 +46,16 @@ if TYPE_CHECKING:
 
 
 def resume_command(
-    data: str | None,
+    rows_of: DataOptions,
     schema: Path,
-    ledger: Path | None,
-    dataset: str,
-    file: Path,
     output: Path,
+    protected: UnitOptions,
+    book: LedgerOptions,
     *,
-    table: str | None = None,
-    query: str | None = None,
-    where: str | None = None,
-    timeout: float | None = None,
-    spark: str | None = None,
-    unit: str | None = None,
-    max_rows_per_unit: int | None = None,
-    counts: str | None = None,
     schema_is_public: bool = False,
 ) -> str:
     """The command that resumes an interrupted release; an address has no user, password or token in it."""
+    data, spark = rows_of.data, rows_of.spark
     if spark is not None:
         from hush.tables.dialects import spark_sessions
 
@@ -69,25 +64,24 @@ def resume_command(
         from hush.tables.dialects.postgres_sessions import shown_address
 
         data = shown_address(data)
-    given = [] if data is None else [data]
-    words = ["hush", "release", *given, "--schema", str(schema), "--resume", str(file), "-o", str(output)]
-    words += [] if ledger is None else ["--ledger", str(ledger)]
-    words += [] if dataset == "default" else ["--dataset", dataset]
-    words += [] if table is None else ["--table", table]
-    words += [] if spark is None else ["--spark", spark]
-    words += [] if query is None else ["--query", query]
-    words += [] if where is None else ["--where", where]
-    words += [] if timeout is None else ["--timeout", f"{timeout:g}"]
-    words += [] if unit is None else ["--unit", unit]
-    words += [] if max_rows_per_unit is None else ["--max-rows-per-unit", str(max_rows_per_unit)]
-    words += [] if counts is None else ["--counts", counts]
-    words += ["--schema-is-public"] if schema_is_public else []
-    return shlex.join(words)
-
-
-LONGEST = 40
-FIRST = "first tables; a first run compiles once"
-AGAIN = "fitting; a first run compiles once"
+    options = {
+        "--schema": schema,
+        "--resume": output,
+        "-o": output,
+        "--ledger": book.ledger,
+        "--dataset": None if book.dataset == "default" else book.dataset,
+        "--table": rows_of.table,
+        "--spark": spark,
+        "--query": rows_of.query,
+        "--where": rows_of.where,
+        "--timeout": None if rows_of.timeout is None else f"{rows_of.timeout:g}",
+        "--unit": protected.unit,
+        "--max-rows-per-unit": protected.max_rows_per_unit,
+        "--counts": rows_of.counts,
+    }
+    words = ["hush", "release", *([] if data is None else [data])]
+    words += [word for name, value in options.items() if value is not None for word in (name, str(value))]
+    return shlex.join([*words, *(["--schema-is-public"] if schema_is_public else [])])
 
 
 @contextmanager
@@ -112,7 +106,9 @@ def rounds_bar(first: int = 0) -> Iterator[tuple[Callable[[float], None], Callab
         TextColumn("{task.fields[last]}"),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=1.0, last=AGAIN if first else FIRST)
+        task = progress.add_task(
+            "", total=1.0, last=f"{'fitting' if first else 'first tables'}; a first run compiles once"
+        )
         played = first
 
         def on_round(round: Round, spent: float) -> None:
@@ -130,175 +126,150 @@ def round_text(number: int, clique: Clique) -> str:
     'round 3: age, sex'
     """
     text = f"round {number}: {', '.join(printable(name) for name in clique)}"
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRequest:
+    """What to release: a workload, a budget and a mechanism, or a saved plan, or an interrupted release."""
+
+    question: WorkloadOptions
+    limit: BudgetOptions
+    chosen: MechanismOptions
+    plan_file: Path | None
+    resume: Path | None
+    rows: int | None
+
+    def in_place(self, output: Path) -> bool:
+        """Whether the interrupted release is resumed in its own file."""
+        return self.resume is not None and self.resume.exists() and output.exists() and output.samefile(self.resume)
+
+    def check(self, output: OutputOptions, *inputs: str | Path | None) -> None:
+        """Refuse an output that must not be replaced, and options that a plan or an interrupted release holds."""
+        from hush.mechanisms.release_job import is_own_partial
+
+        path = cast(Path, output.path)
+        own = self.in_place(path) or is_own_partial(path, self.resume)
+        read = [*inputs, self.plan_file, self.question.workload_sql, None if self.in_place(path) else self.resume]
+        OutputOptions(path, output.force or own).check(*read)
+        for option, file in (("--resume", self.resume), ("--plan", self.plan_file)):
+            if file is not None and self.question.given:
+                raise click.UsageError(f"{option} holds the workload; leave --workload and --workload-sql out")
+            if file is not None and self.chosen.given:
+                raise click.UsageError(f"{option} holds the mechanism; leave --mechanism and its settings out")
+        if self.resume is not None and (self.plan_file is not None or self.limit.given):
+            raise click.UsageError("--resume holds the plan and the budget; leave --plan and the budget out")
+
+    def job(self, schema: hush.Schema, unit_rows: int, book: LedgerOptions, **spending: Any) -> ReleaseJob:
+        """The job that spends the budget of the plan, for units of so many rows."""
+        from hush.mechanisms.release_job import ReleaseJob
+
+        spending |= {"ledger": book.ledger, "dataset": book.dataset}
+        if self.resume is not None:
+            return ReleaseJob.resumed(_loaded_partial(self.resume), **spending)
+        if self.plan_file is not None:
+            return ReleaseJob(_loaded_plan(self.plan_file, self.limit), **spending)
+        workload, mechanism = self.question.read(schema), self.chosen.read()
+        budget = self.limit.read_for(mechanism, self.rows)
+        with progress_bar("planning") as progress:
+            plan = hush.plan(workload, budget, mechanism, max_rows_per_unit=unit_rows, progress=progress)
+        return ReleaseJob(_payable(plan, book), **spending)
 
 
 @click.command()
 @click.argument("data", type=str, required=False)
-@table_option
-@spark_option
-@query_option
-@where_option
-@timeout_option
+@data_options("table", "spark", "query", "where", "timeout", "counts")
 @click.option("--schema", type=PATH, required=True, help="The schema file of the table.")
 @workload_options
 @budget_options
 @click.option(
-    "--plan",
-    "plan_file",
-    type=PATH,
-    help="A plan saved by `hush plan -o`, instead of a workload. A budget given as well is its limit.",
+    "--plan", "plan_file", type=PATH, help="A plan saved by `hush plan -o`; a budget given as well is its limit."
 )
 @click.option("--resume", type=PATH, help="An interrupted release to continue; it holds the workload and the budget.")
 @mechanism_options
-@click.option(
-    "--rows",
-    type=int,
-    help="Expected number of rows, a public guess: refuses a budget that is too small, and sets delta to 1/(10 rows) "
-    "where Gaussian noise needs one and --delta is left out.",
-)
-@click.option("--unit", help="Id column of the people or units to protect.  [default: from the schema]")
-@click.option("--max-rows-per-unit", type=int, help="At most this many rows of a unit are used.")
-@counts_option
-@click.option(
-    "--ledger",
-    type=PATH,
-    help="File that records the charge, made by `hush budget init`; a new one gets this budget as its cap.",
-)
-@click.option("--dataset", default="default", show_default=True, help="Name of the table in the ledger.")
+@rows_option()
+@option_group("request", ReleaseRequest)
+@unit_options
+@ledger_options("File that records the charge, made by `hush budget init`; a new one gets this budget as its cap.")
 @click.option(
     "--schema-is-public",
     is_flag=True,
     help="You assert that a schema drafted from private data is public. The release is stamped NOT PRIVATE.",
 )
-@click.option("-o", "--output", type=PATH, required=True, help="File to write the release to.")
-@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+@output_options("File to write the release to.", required=True)
 def release(
-    data: str | None,
-    table: str | None,
-    spark: str | None,
-    query: str | None,
-    where: str | None,
-    timeout: float | None,
+    rows_of: DataOptions,
     schema: Path,
-    question: WorkloadOptions,
-    limit: BudgetOptions,
-    plan_file: Path | None,
-    resume: Path | None,
-    chosen: MechanismOptions,
-    rows: int | None,
-    unit: str | None,
-    max_rows_per_unit: int | None,
-    counts: str | None,
-    ledger: Path | None,
-    dataset: str,
+    request: ReleaseRequest,
+    protected: UnitOptions,
+    book: LedgerOptions,
     schema_is_public: bool,
-    output: Path,
-    force: bool,
+    output: OutputOptions,
 ) -> None:
     """Measure DATA with noise and spend the budget.
 
-    DATA is a CSV, Parquet or Excel file, a pattern of files, a folder of Parquet, a file of DuckDB or SQLite with
-    --table, the address of a PostgreSQL database (postgresql://user@host/db) with --table or --query, or - for standard
-    input. With --spark it is what Spark counts. Writes a release.
+    DATA is a CSV, Parquet or Excel file, a pattern of files, a folder of Parquet, a DuckDB or SQLite file with --table,
+    a PostgreSQL address (postgresql://user@host/db) with --table or --query, or - for standard input. With --spark,
+    Spark counts it. Writes a release.
     """
-    from hush.mechanisms.release_job import ReleaseJob, check_partial, is_own_partial
-    from hush.mechanisms.usefulness import check_useful, delta_warning, released_delta_warning
-    from hush.schema import Unit
+    from hush.mechanisms.release_job import check_partial
+    from hush.mechanisms.usefulness import check_useful, delta_warning
 
-    again = resume is not None and resume.exists() and output.exists() and output.samefile(resume)
-    files = [schema, plan_file, question.workload_sql, ledger, None if again else resume]
-    inputs = [*glob.glob(data or "", recursive=True), *files]
-    check_output(output, force=force or again or is_own_partial(output, resume), inputs=inputs)
-    declared = hush.Schema.load(schema)
-    if unit is not None and max_rows_per_unit is None and unit != declared.unit.column:
+    # Refuse what cannot be written or does not go together, before anything is planned or charged.
+    request.check(output, *glob.glob(rows_of.data or "", recursive=True), schema, book.ledger)
+    path, rows, declared = cast(Path, output.path), request.rows, hush.Schema.load(schema)
+    unit, unit_rows = protected.unit, protected.max_rows_per_unit
+    if unit is not None and unit_rows is None and unit != declared.unit.column:
         raise click.UsageError(f"say how many rows of one {unit} are used at most with --max-rows-per-unit")
-    protected = Unit(column=unit, max_rows=max_rows_per_unit or 1) if unit else declared.unit
-    for option, file in (("--resume", resume), ("--plan", plan_file)):
-        if file is not None and question.given:
-            raise click.UsageError(f"{option} holds the workload; leave --workload and --workload-sql out")
-        if file is not None and chosen.given:
-            raise click.UsageError(f"{option} holds the mechanism; leave --mechanism and its settings out")
-    spending: dict[str, Any] = {
-        "output": output,
-        "ledger": ledger,
-        "dataset": dataset,
-        "force": force,
-        "schema_is_public": schema_is_public,
-    }
-    if resume is not None:
-        if plan_file is not None or limit.given:
-            raise click.UsageError("--resume holds the plan and the budget; leave --plan and the budget out")
-        job = ReleaseJob.resumed(_loaded_partial(resume), **spending)
-    elif plan_file is not None:
-        job = ReleaseJob(_loaded_plan(plan_file, limit), **spending)
-    else:
-        workload, mechanism = question.read(declared), chosen.read()
-        budget = limit.read_for(mechanism, rows)
-        with progress_bar("planning") as progress:
-            plan = hush.plan(workload, budget, mechanism, max_rows_per_unit=protected.max_rows, progress=progress)
-        job = ReleaseJob(_payable(plan, ledger, dataset), **spending)
+
+    # Plan, or load the plan; then check it against the schema, the ledger and the expected number of rows.
+    planned_rows = (unit_rows or 1) if unit else declared.unit.max_rows
+    job = request.job(declared, planned_rows, book, output=path, force=output.force, schema_is_public=schema_is_public)
     plan = job.plan
     job.check_public(declared)
     if rows is not None:
         check_useful(plan, rows)
     if (warning := delta_warning(plan.budget, rows)) is not None:
         click.echo(f"hush: {warning}", err=True)
-    check_partial(output, resume, force=force)
-    new_ledger = ledger is not None and not ledger.exists()
-    _announce_plan(plan, plan_file)
-    source, named = source_of(data, table, spark)
+    check_partial(path, request.resume, force=output.force)
+    new_ledger = book.ledger is not None and not book.ledger.exists()
+    if request.plan_file is not None:
+        most = "1 row" if plan.max_rows_per_unit == 1 else f"{plan.max_rows_per_unit} rows"
+        what = f"{len(plan.workload):,} tables, {plan.budget}, {plan.neighbours.value}"
+        click.echo(f"Plan {request.plan_file}: {what}, at most {most} per unit.")
+
+    # Read the rows, charge, count and add noise.
+    source, selection = rows_of.source()
     with progress_bar("reading") as progress:
-        rows_read = hush.read(
+        table = hush.read(
             source,
             declared,
-            table=named,
-            query=query,
-            where=where,
-            timeout=timeout,
+            **selection,
+            timeout=rows_of.timeout,
             unit=unit,
-            max_rows_per_unit=max_rows_per_unit,
-            counts=counts,
+            max_rows_per_unit=unit_rows,
             progress=progress,
         )
+    resumed = None if request.in_place(path) else request.resume
     try:
-        done = _run(job, rows_read)
+        done = _run(job, table)
     except InterruptedRelease as stopped:
-        text = f"{stopped} in {output}"
+        text = f"{stopped} in {path}"
         if plan.adaptive:
-            words = resume_command(
-                data,
-                schema,
-                ledger,
-                dataset,
-                output,
-                output,
-                table=table,
-                spark=spark,
-                query=query,
-                where=where,
-                timeout=timeout,
-                unit=unit,
-                max_rows_per_unit=max_rows_per_unit,
-                counts=counts,
-                schema_is_public=schema_is_public,
-            )
+            words = resume_command(rows_of, schema, path, protected, book, schema_is_public=schema_is_public)
             text += f"; resume with: {words}"
         click.echo(f"hush: {printable(text)}", err=True)
-        _warn_of(None if again else resume, ledger)
+        _warn_of(resumed, book.ledger)
         raise click.exceptions.Exit(INTERRUPTED) from None
-    _say(done, output)
-    late = released_delta_warning(done) if rows is None and warning is None else None
-    for note in (*done.statement.warnings, *([] if late is None else [late])):
-        click.echo(f"hush: {note}", err=True)
-    _warn_of(None if again else resume, ledger)
-    if ledger is None and done.statement.charged:
-        click.echo("hush: no --ledger was given, so this spending is recorded nowhere but in the release", err=True)
+
+    # Say what was released and what to mind.
+    _say(done, path, late_warning=rows is None and warning is None)
+    _warn_of(resumed, book.ledger)
+    if book.ledger is None and done.statement.charged:
+        click.echo("hush: no --ledger was given, so only the release itself records what was spent", err=True)
     if new_ledger:
-        click.echo(
-            f"New ledger {ledger}: its cap is this release's budget, {plan.budget}. `hush budget init` sets a cap for "
-            "several releases."
-        )
+        cap = f"its cap is this release's budget, {plan.budget}"
+        click.echo(f"New ledger {book.ledger}: {cap}. `hush budget init` sets a cap for several releases.")
 
 
 def _loaded_partial(file: Path) -> hush.Release:
@@ -324,28 +295,20 @@ def _loaded_plan(file: Path, limit: BudgetOptions) -> Plan:
     return plan
 
 
-def _payable(plan: Plan, ledger: Path | None, dataset: str) -> Plan:
+def _payable(plan: Plan, book: LedgerOptions) -> Plan:
     """The plan, or the best one with the other noise if only that fits in what is left of the ledger."""
-    if plan.alternative is None or ledger is None or not ledger.exists():
+    if plan.alternative is None or book.ledger is None or not book.ledger.exists():
         return plan
-    book = hush.Ledger.open(ledger, dataset=dataset)
-    if plan.payable(book) or not plan.alternative.payable(book):
+    ledger = hush.Ledger.open(book.ledger, dataset=book.dataset)
+    if plan.payable(ledger) or not plan.alternative.payable(ledger):
         return plan
     other, noise = plan.alternative, "Gaussian" if plan.epsilon is not None else "Laplace"
     click.echo(
-        f"hush: {ledger} has no room left for the plan of least error, RMSE {plan.rmse:.3g}; this release takes "
+        f"hush: {book.ledger} has no room left for the plan of least error, RMSE {plan.rmse:.3g}; this release takes "
         f"{noise} noise instead, RMSE {other.rmse:.3g}",
         err=True,
     )
     return other
-
-
-def _announce_plan(plan: Plan, plan_file: Path | None) -> None:
-    """Say what a saved plan is about to spend."""
-    if plan_file is not None:
-        what = f"{len(plan.workload):,} tables, {plan.budget}, {plan.neighbours.value}"
-        rows = "1 row" if plan.max_rows_per_unit == 1 else f"{plan.max_rows_per_unit} rows"
-        click.echo(f"Plan {plan_file}: {what}, at most {rows} per unit.")
 
 
 def _run(job: ReleaseJob, table: Table) -> hush.Release:
@@ -356,7 +319,14 @@ def _run(job: ReleaseJob, table: Table) -> hush.Release:
         bar: list[Any] = []
 
         def start() -> None:
-            _announce(job.plan, job.resume)
+            if job.resume is not None:
+                tables = len(job.resume.noisy_tables)
+                held = f"{tables:,} noisy tables are kept" if tables else "no table was measured"
+                share = job.resume.statement.rho / job.plan.budget.rho
+                cost = f"which cost {share:.0%} of {job.plan.budget}; the rest is spent now"
+                say(f"Resuming {job.plan.mechanism}: {held}, {cost}.")
+            if job.plan.rmse is None:
+                say(f"Work: {job.plan.work}.")
             bar.extend(stack.enter_context(rounds_bar(job.status.rounds)))
 
         try:
@@ -375,18 +345,6 @@ def _run(job: ReleaseJob, table: Table) -> hush.Release:
             raise
 
 
-def _announce(plan: Plan, partial: hush.Release | None) -> None:
-    """Say what a resumed run has, and how long a run takes if its plan states no error."""
-    if partial is not None:
-        share = partial.statement.rho / plan.budget.rho
-        tables = (
-            f"{len(partial.noisy_tables):,} noisy tables are kept" if partial.noisy_tables else "no table was measured"
-        )
-        say(f"Resuming {plan.mechanism}: {tables}, which cost {share:.0%} of {plan.budget}; the rest is spent now.")
-    if plan.rmse is None:
-        say(f"Work: {plan.work}.")
-
-
 def _warn_of(resumed: Path | None, ledger: Path | None) -> None:
     """Warn that an interrupted release that was resumed into another file must not be used again."""
     if resumed is not None and resumed.exists():
@@ -394,19 +352,20 @@ def _warn_of(resumed: Path | None, ledger: Path | None) -> None:
         click.echo(f"hush: {resumed} must not be resumed again: its budget is spent elsewhere now{alone}", err=True)
 
 
-def _say(done: hush.Release, output: Path) -> None:
+def _say(done: hush.Release, output: Path, *, late_warning: bool) -> None:
+    """Print the statement of a release and its warnings; `late_warning` if no delta was checked beforehand."""
     from rich.console import Console
 
+    from hush.mechanisms.usefulness import released_delta_warning
     from hush.render.text_table import TextTable
 
-    written = f'{output}: ask it with `hush query {output} "SELECT ..."`'
-    Console().print(TextTable.facts([*done.statement.lines(), *_measured(done), ("Written", written)]))
-
-
-def _measured(done: hush.Release) -> list[tuple[str, str]]:
-    """What an adaptive mechanism measured."""
-    if not done.bounded:
-        return []
-    rounds = f" in {len(done.rounds):,} rounds" if done.rounds else ""
-    model = "" if done.record.fitted is None else f"; {summary(done.model())}"
-    return [("Measured", f"{len(done.noisy_tables):,} noisy tables{rounds}{model}")]
+    facts = [*done.statement.lines()]
+    if done.bounded:
+        rounds = f" in {len(done.rounds):,} rounds" if done.rounds else ""
+        model = "" if done.record.fitted is None else f"; {summary(done.model())}"
+        facts.append(("Measured", f"{len(done.noisy_tables):,} noisy tables{rounds}{model}"))
+    facts.append(("Written", f'{output}: ask it with `hush query {output} "SELECT ..."`'))
+    Console().print(TextTable.facts(facts))
+    late = released_delta_warning(done) if late_warning else None
+    for note in (*done.statement.warnings, *([] if late is None else [late])):
+        click.echo(f"hush: {note}", err=True)

@@ -8,28 +8,25 @@ from pathlib import Path
 import click
 
 import hush
-from hush.cli.options import PATH, STDOUT, check_output
+from hush.cli.options import PATH, OutputOptions, output_options
 from hush.core.errors import ArchiveError
-from hush.files.atomic_write import write_whole
 from hush.render.progress_bar import progress_bar
 
 
 @click.command()
 @click.argument("release", type=PATH)
-@click.option("-o", "--output", type=PATH, required=True, help="HTML file to write; - for standard output.")
+@output_options("HTML file to write; - for standard output.", required=True)
 @click.option("--dataset", help="Name of the dataset, for the heading.")
 @click.option("--owner", help="Who is responsible for the data, for the heading.")
 @click.option("--date", type=click.DateTime(["%Y-%m-%d"]), help="Date of the report.  [default: today]")
 @click.option("--file-name", help="Name of the released file, for the heading.  [default: that of RELEASE]")
-@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def report(
     release: Path,
-    output: Path,
+    output: OutputOptions,
     dataset: str | None,
     owner: str | None,
     date: dt.datetime | None,
     file_name: str | None,
-    force: bool,
 ) -> None:
     """Write RELEASE as one HTML page to read.
 
@@ -40,8 +37,7 @@ def report(
     from hush.loading import load_release_or_model
     from hush.report import report_html
 
-    if output != STDOUT:
-        check_output(output, force=force, inputs=[release])
+    output.check(release, stdout=True)
     loaded = load_release_or_model(release)
     if isinstance(loaded, hush.Model):
         raise ArchiveError(f"{release} is a model; a report is of a release, so give the one it was fitted to")
@@ -54,12 +50,9 @@ def report(
             file_name=release.name if file_name is None else file_name,
             progress=progress,
         )
-        if output == STDOUT:
-            click.echo(page, nl=False)
-        else:
-            write_whole(output, page.encode())
+        output.write(page)
     for warning in loaded.statement.warnings:
         click.echo(f"hush: {warning}", err=True)
     spent = dict(loaded.statement.lines())["Spent"]
-    where = "the page" if output == STDOUT else output
-    click.echo(f"wrote {where}; nothing was spent, the release had spent {spent}", err=output == STDOUT)
+    where = "the page" if output.stdout else output.path
+    click.echo(f"wrote {where}; nothing was spent, the release had spent {spent}", err=output.stdout)

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 import hush
-from hush.cli.model_command import APPROXIMATE, fitted, say, summary
-from hush.cli.options import PATH, STDOUT, Whole, check_output
+from hush.cli.model_command import APPROXIMATE_NOTE, fitted, say, summary
+from hush.cli.options import PATH, STDOUT, OutputOptions, Whole, output_options
 from hush.cli.query_command import shown_texts
 from hush.core.errors import HushError, SchemaError, printable, shown
 from hush.files.atomic_write import atomic_write
@@ -101,23 +101,16 @@ def _writer(kind: str, file: Any, schema: pa.Schema) -> Any:
     return ParquetWriter(file, schema)
 
 
-WARNING = (
-    "Standard errors computed from synthetic rows as if they were real are too small: the noise that made the release "
-    "private is in the rows and not in such errors."
+SYNTHETIC_ROWS_NOTE = (
+    "Standard errors computed from synthetic rows as if they were real are too small: they leave out the noise that "
+    "made the release private."
 )
 
 
 @click.command()
 @click.argument("file", type=PATH)
 @click.option("--rows", type=Whole(), help="Number of rows.  [default: the estimated number of records]")
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    required=True,
-    help="File to write: .csv, .csv.gz or .parquet; - for CSV on standard output.",
-)
-@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+@output_options("File to write: .csv, .csv.gz or .parquet; - for CSV on standard output.", required=True)
 @click.option(
     "--method",
     type=click.Choice(["rounding", "sampling"]),
@@ -146,8 +139,7 @@ WARNING = (
 def synth(
     file: Path,
     rows: int | None,
-    output: Path,
-    force: bool,
+    output: OutputOptions,
     method: Any,
     seed: int | None,
     given: tuple[str, ...],
@@ -165,39 +157,48 @@ def synth(
     from hush.release.copies import copy_seeds
     from hush.schema.number_spelling import spelled_numbers
 
-    ending(output)
-    if output == STDOUT and copies is not None:
+    # Check the options and load or fit the model.
+    target = cast(Path, output.path)
+    ending(target)
+    if output.stdout and copies is not None:
         raise click.UsageError("--copies writes several files; give -o a file name")
     seeds = [seed] if copies is None else copy_seeds(copies, seed)
-    outputs = [output] if copies is None else numbered(output, copies)
-    for path in outputs if output != STDOUT else ():
-        check_output(path, force=force, inputs=[file])
+    outputs = [target] if copies is None else numbered(target, copies)
+    for path in outputs:
+        OutputOptions(path, output.force).check(file, stdout=True)
     loaded = load_release_or_model(file)
-    check_cells(output, loaded.schema)
+    check_cells(target, loaded.schema)
     conditions = stated_conditions(loaded.schema, given)
     if isinstance(loaded, hush.Model) and max_size_mb is not None:
         raise click.UsageError(f"{file} is a model, whose size is known; leave --max-size-mb out")
     model = loaded if isinstance(loaded, hush.Model) else fitted(loaded, max_size_mb=max_size_mb)
     count = round(model.total) if rows is None else rows
+
+    # Write each copy piece by piece.
     written = 0
     with progress_bar("writing") as progress:
         for index, (path, copy_seed) in enumerate(zip(outputs, seeds, strict=True)):
             pieces = model.batches(count, method=method, given=conditions, seed=copy_seed)
             if ending(path) != ".parquet":  # CSV is text, and so read as the schema spells numbers
                 pieces = (spelled_numbers(piece, loaded.schema.spellings) for piece in pieces)
-            written = write_rows(path, pieces, _file_progress(progress, index, len(outputs), count))
+
+            def on_rows(done: int, before: int = index) -> None:
+                progress((before + done / max(count, 1)) / len(outputs))
+
+            written = write_rows(path, pieces, on_rows)
+
+    # Say what was written; on stderr if the rows went to stdout.
     for caveat in model.caveats:
         say(f"hush: {printable(caveat)}", err=True)
-    where = output if copies is None else f"each of {outputs[0]} to {outputs[-1]}" if copies > 1 else outputs[0]
-    aside = output == STDOUT  # the rows are there
-    where = "standard output" if aside else where
-    click.echo(f"Wrote {written:,} rows to {where}; nothing was spent.", err=aside)
-    click.echo(summary(model), err=aside)
+    where = "standard output" if output.stdout else outputs[0]
+    where = f"each of {outputs[0]} to {outputs[-1]}" if len(outputs) > 1 else where
+    click.echo(f"Wrote {written:,} rows to {where}; nothing was spent.", err=output.stdout)
+    click.echo(summary(model), err=output.stdout)
     if not written:
         return
     if not model.exact:
-        say(APPROXIMATE, err=aside)
-    say(WARNING if copies is None else COPIES_WARNING, err=aside)
+        say(APPROXIMATE_NOTE, err=output.stdout)
+    say(SYNTHETIC_ROWS_NOTE if copies is None else COPIES_WARNING, err=output.stdout)
 
 
 def numbered(output: Path, copies: int) -> list[Path]:
@@ -209,11 +210,6 @@ def numbered(output: Path, copies: int) -> list[Path]:
     width, end = len(str(copies)), len(ending(output))
     stem, suffix = output.name[:-end], output.name[-end:]
     return [output.with_name(f"{stem}-{number:0{width}}{suffix}") for number in range(1, copies + 1)]
-
-
-def _file_progress(progress: Callable[[float], None], index: int, files: int, rows: int) -> Callable[[int], None]:
-    """Report the rows of one file as a share of all files."""
-    return lambda done: progress((index + done / max(rows, 1)) / files)
 
 
 def stated_conditions(schema: hush.Schema, given: Iterable[str]) -> dict[str, list[Any]]:
