@@ -16,7 +16,7 @@ from hush.mechanisms import dualquery
 from hush.mechanisms.dualquery import DualQuery
 from hush.mechanisms.query_game import CellScorer, DrawLikelihood, QueryGame, best_row
 from hush.privacy.selection import ExponentialMechanism, Scores
-from hush.release.record_files import DrawsFile
+from hush.release.noisy_tables_record import DrawsFile
 from hush.release.rounds import Draw, Round
 from hush.schema import Unit
 from hush.testing import StoppingTable, TinyTable, check_selection_privacy, neighbours_of, scores_of, selection_law

@@ -137,7 +137,7 @@ def test_whoever_watches_is_told_shares_and_rounds():
 def test_a_resumed_session_has_its_record():
     first = session()
     tables = first.measure([("a",)], Fraction(1, 4), note="")
-    run = session(earlier=NoisyTablesRecord(DOMAIN, tables, rounds=[PLAYED]))
+    run = session(record=NoisyTablesRecord(DOMAIN, tables, rounds=[PLAYED]))
     assert run.noisy_tables == tables
     assert run.rounds == [PLAYED]
     run.measure([("b",)], Fraction(1, 4), note="")
@@ -220,7 +220,7 @@ def test_any_linear_queries_are_measured_kept_and_fitted(tmp_path):
     assert run.noisy_tables == [*columns, sums]
     exact = TinyTable(DOMAIN, ROWS).counts([("b",)])[("b",)]
     np.testing.assert_allclose(run.fit().value.counts(("b",)), exact, atol=3.0)
-    record = run.record("tables", complete=True)
+    record = run.recorded(complete=True)
     statement = Statement(
         budget=Budget(rho=20.0),
         neighbours=Neighbours.ADD_REMOVE,

@@ -191,15 +191,15 @@ def relation_of_the_plan_lost(patch: Patch) -> None:
 
 def exact_counts_in_the_partial_file(patch: Patch) -> None:
     """What an interrupted release keeps is written before the noise."""
-    true = Session.record
+    true = Session.recorded
 
-    def wrong(self: Any, kind: str, *, complete: bool) -> Any:
+    def wrong(self: Any, *, complete: bool) -> Any:
         if not complete:
             for table in self.noisy_tables:
                 table.raw[...] = self._gate._table.counts([table.clique])[table.clique]
-        return true(self, kind, complete=complete)
+        return true(self, complete=complete)
 
-    patch.setattr(Session, "record", wrong)
+    patch.setattr(Session, "recorded", wrong)
 
 
 def missing_ids_are_units(patch: Patch) -> None:

@@ -14,7 +14,7 @@ from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.plan import Plan
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.measurement import Measurements
-from hush.release.record import LinearRecord
+from hush.release.strategy_record import LinearRecord
 from hush.strategies.product_strategy import Recovery
 from hush.testing import TinyTable
 from hush.workloads import ProductTerm

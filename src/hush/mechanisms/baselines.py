@@ -19,6 +19,7 @@ from hush.models.graphical.model_size import fit_bytes
 from hush.optimizers.opt_hdmm import direct_strategy
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
+from hush.release.record import ZeroRecord
 from hush.schema import Schema
 from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
@@ -185,7 +186,6 @@ class AllZero(Mechanism):
     reference: ClassVar[str] = "Avent 2023, chapter 4"
     adaptive: ClassVar[bool] = False
     measures: ClassVar[bool] = False
-    record_kind: ClassVar[str] = "zeros"
     states: ClassVar[str] = "every answer is 0, so its error is the true count"
 
     def accounted(self, budget: Budget) -> Budget:
@@ -197,6 +197,9 @@ class AllZero(Mechanism):
             raise WorkloadError(
                 f"mechanism={ALL_ZERO!r} answers 0 to counts, and this workload asks for sums of values; leave them out"
             )
+
+    def new_record(self, plan: Plan) -> ZeroRecord:
+        return ZeroRecord()
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         return [("Measures", "nothing; every count is given as 0")]

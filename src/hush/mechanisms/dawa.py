@@ -209,9 +209,11 @@ class DAWA(Mechanism):
         if self.paper and (self.partition != "grids" or self.bias_share):
             raise WorkloadError("paper=True is DAWA as published; leave partition and bias_share out")
 
-    @property
-    def record_kind(self) -> str:  # type: ignore[override]
-        return BucketTreeRecord.kind if self.paper else HistogramRecord.kind
+    def new_record(self, plan: Plan) -> BucketTreeRecord | HistogramRecord:
+        axes = axes_of(plan.workload)
+        if self.paper:
+            return BucketTreeRecord(plan.domain, axes.clique, axes.queries)
+        return HistogramRecord(plan.domain, *axes)
 
     def accounted(self, budget: Budget) -> Budget:
         return budget
@@ -328,9 +330,8 @@ def finest_error(axes: Axes, sizes: tuple[int, ...], noise: NoiseKind) -> float:
 def run_as_published(settings: DAWA, session: Session, plan: Plan) -> None:
     """A partition of least noisy cost, then a greedy tree over its buckets; goes on where an interrupted run ended."""
     axes = axes_of(plan.workload)
-    record = session.histogram or BucketTreeRecord(plan.domain, axes.clique, axes.queries)
-    assert isinstance(record, BucketTreeRecord)  # noqa: S101
-    session.histogram = record
+    record = session.record
+    assert isinstance(record, BucketTreeRecord)  # noqa: S101 - as `new_record` made it
     if record.measured:
         return
     # Stage one: a bucket costs its deviation from its mean, plus the noise 1 / epsilon_2 of its count.
@@ -366,9 +367,9 @@ class DawaRun:
         self.aside = Fraction(settings.bias_share).limit_denominator(10**6)
         self.left = 1 - self.aside  # share of the budget that is not asked for so far, recorded answers included
         self.unit = unit_noise(session.limit, self.noise, session.bound)
-        record = session.histogram or HistogramRecord(plan.domain, *self.axes)
-        assert isinstance(record, HistogramRecord)  # noqa: S101
-        self.record = session.histogram = record
+        record = session.record
+        assert isinstance(record, HistogramRecord)  # noqa: S101 - as `new_record` made it
+        self.record = record
         self.paid_probes = list(record.probes)  # of an interrupted run: they are not asked again
 
     @property

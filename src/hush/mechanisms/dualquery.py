@@ -20,6 +20,7 @@ from hush.models.fit_arguments import estimate_total
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
+from hush.release.noisy_tables_record import DrawsRecord
 from hush.release.release import Release
 from hush.release.rounds import Draw
 from hush.schema import Schema
@@ -70,7 +71,6 @@ class DualQuery(CapacityMechanism):
     noise_words: ClassVar[str] = "Gaussian, and choices"
     errors_known: ClassVar[str] = "columns"
     reference: ClassVar[str] = "Gaboardi et al. 2014"
-    record_kind: ClassVar[str] = "draws"
 
     column_share: float = 0.1
     accuracy: float = 0.02
@@ -127,6 +127,9 @@ class DualQuery(CapacityMechanism):
         """The columns and all tables of the game."""
         tables = self.tables(plan.workload, [rule.clique for rule in schema.constraints])
         return [*((name,) for name in plan.domain), *tables]
+
+    def new_record(self, plan: Plan) -> DrawsRecord:
+        return DrawsRecord(plan.domain)
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
 

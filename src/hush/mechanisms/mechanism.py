@@ -35,7 +35,7 @@ from hush.workloads import Workload
 
 if TYPE_CHECKING:
     from hush.mechanisms.session import Session
-    from hush.release.noisy_tables_record import NoisyTablesRecord
+    from hush.release.record import Record
     from hush.release.release import Release
 
 NOT_ITS_ROUNDS = "the release to resume holds rounds that {name} does not play; get the file again"
@@ -88,13 +88,21 @@ class Mechanism(ABC):
     adaptive: ClassVar[bool] = True  # what it measures depends on earlier noisy answers
     told_by_columns: ClassVar[bool] = True  # one-way tables at all of the budget show how accurate it is at best
     measures: ClassVar[bool] = True  # if not, it reads no row and costs nothing
-    record_kind: ClassVar[str] = "tables"  # of its releases
     states: ClassVar[str] = "the release states bounds on the error of its tables"
     smaller: ClassVar[str] = "drop an attribute, use wider bins or lower the order"  # what needs less memory
 
     @abstractmethod
     def run(self, session: Session, plan: Plan) -> None:
         """Spend the session's account; the session keeps what was measured, and its last model is the release's."""
+
+    def new_record(self, plan: Plan) -> Record:
+        """The empty record that a run fills: here noisy tables, the rounds that chose them, and their model.
+
+        A mechanism with a record of its own makes it here. `run` finds it as `session.record`, a resumed one filled.
+        """
+        from hush.release.noisy_tables_record import NoisyTablesRecord
+
+        return NoisyTablesRecord(plan.domain)
 
     @classmethod
     def facts(cls) -> dict[str, Any]:
@@ -144,9 +152,8 @@ class Mechanism(ABC):
 
     def check_rounds(self, release: Release) -> None:
         """Refuse to resume rounds that no run plays; here, each round must have measured its table."""
-        record: NoisyTablesRecord = release.record  # type: ignore[assignment]
         played = Counter(release.domain.clique(played.clique) for played in release.rounds)
-        if played - Counter(release.domain.clique(table.clique) for table in record.noisy_tables):
+        if played - Counter(release.domain.clique(table.clique) for table in release.noisy_tables):
             raise DataError(NOT_ITS_ROUNDS.format(name=self.name))
 
     def columns(self, workload: Workload) -> list[str]:

@@ -184,7 +184,7 @@ class ReleaseJob:
                 schema=table.schema,
                 workload=plan.workload,
                 statement=statement,
-                record=session.record(plan.settings.record_kind, complete=complete),
+                record=session.recorded(complete=complete),
                 settings=plan.settings.pack_settings(),
                 complete=complete,
                 dataset=None if complete or book is None else book.dataset,
@@ -215,7 +215,7 @@ class ReleaseJob:
             domain=plan.domain,
             max_rows=table.unit.max_rows,
             constraints=table.schema.constraints,
-            earlier=None if self.resume is None else self.resume.record,
+            record=plan.settings.new_record(plan) if self.resume is None else self.resume.record.resumed(),
             private=self.resume is None or not self.resume.statement.seeded,
             watch=watch,
             sums=plan.sums,
@@ -230,7 +230,7 @@ class ReleaseJob:
             done = release(complete=True)
             self._save(done)
         except KeyboardInterrupt:
-            self._update(state="interrupted", message=session.interruption() if account.events else UNSPENT)
+            self._update(state="interrupted", message=session.record.interruption() if account.events else UNSPENT)
             if not account.events and self._stopping.is_set():
                 raise InterruptedRelease(UNSPENT) from None
             if not account.events:
@@ -385,7 +385,7 @@ def check_resumable(
         "neighbours": promise.neighbours is not plan.neighbours,
         "unit": promise.unit != table.unit,
         "schema": release.schema != table.schema,
-        "content": release.record.kind != plan.settings.record_kind,
+        "record": release.record.kind != plan.settings.new_record(plan).kind,
     }
     wrong = [what for what, differs in differing.items() if differs]
     if wrong:

@@ -37,12 +37,11 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.release.histogram_record import OneHistogram
 from hush.release.model_estimates import Distribution
-from hush.release.noisy_tables_record import DrawsRecord, NoisyTablesRecord
-from hush.release.record import LinearRecord, Record, ResidualRecord, ZeroRecord, empty_record
-from hush.release.record_files import check_storable
+from hush.release.noisy_tables_record import NoisyTablesRecord
+from hush.release.record import ONE_RECORD, Record
 from hush.release.rounds import LEAST_STDDEV, Round, Scored
+from hush.release.strategy_record import strategy_record
 from hush.strategies.rare_levels import MergedQuery, Merging, merge_rare
 from hush.strategies.strategy import Strategy
 from hush.strategies.sum_strategy import SumStrategy
@@ -51,14 +50,13 @@ from hush.workloads.threshold_target import TargetQuery
 Watch = Callable[[Round | None, float], None]
 Choice = TypeVar("Choice")
 ROOM_BYTES = MEASURED_BYTES + BYTES_PER_MEASURED_CELL
-ONE_RECORD = "a run measures one strategy or noisy tables, not both: a release holds one of them"
 
 
 class Session:
     """What a mechanism may do in one run: ask what is left, measure, choose among candidates, fit a model.
 
-    `noisy_tables`, `rounds` and `scored`, or the answers to a strategy, are the record; the release is made from it
-    when the run ends or is interrupted. Costs are shares of zCDP; the account alone counts what was spent.
+    The `record`, which the mechanism started, takes what is measured and chosen; the release holds it when the run ends
+    or is interrupted. Costs are shares of zCDP; the account alone counts what was spent.
 
     Privacy: the account is a filter: all requests together, however they were chosen, stay within its budget.
     """
@@ -71,7 +69,7 @@ class Session:
         domain: Domain,
         max_rows: int,
         constraints: Sequence[Constraint] = (),
-        earlier: Record | None = None,
+        record: Record | None = None,
         private: bool = True,
         watch: Watch | None = None,
         sums: SumStrategy | None = None,
@@ -84,18 +82,30 @@ class Session:
         self._memory = memory
         self.domain = domain
         self.constraints = tuple(constraints)
-        self.noisy_tables = [] if earlier is None else list(earlier.noisy_tables)
-        self.rounds = [] if earlier is None else list(earlier.rounds)
+        self.record = NoisyTablesRecord(domain) if record is None else record
         self._private_before = private  # whether the noise of a resumed run was private throughout
-        kept = None if earlier is None else earlier.sums
-        self.sums = kept if kept is not None or sums is None else MeasuredSums(sums)
+        if self.record.sums is None and sums is not None:
+            self.record.sums = MeasuredSums(sums)
         self.merging: Merging | None = None  # of levels, in all tables from here on
         self._coarse: Gate | None = None
         self.scored: Scored | None = None
-        self._answers: ResidualRecord | LinearRecord | None = None  # to a strategy measured at once
-        self.histogram: OneHistogram | None = earlier if isinstance(earlier, OneHistogram) else None
         self.model: Solution[Distribution] | None = None
         self.bound: Sensitivity = sensitivity(ONE_CELL, max_rows=max_rows, neighbours=gate.neighbours)
+
+    @property
+    def noisy_tables(self) -> list[Measurement]:
+        """All noisy tables so far, those of a resumed run first."""
+        return self.record.noisy_tables
+
+    @property
+    def rounds(self) -> list[Round]:
+        """All rounds so far, those of a resumed run first."""
+        return self.record.rounds
+
+    @property
+    def sums(self) -> MeasuredSums | None:
+        """The sums of values that are measured beside the counts."""
+        return self.record.sums
 
     @property
     def limit(self) -> Fraction:
@@ -162,9 +172,7 @@ class Session:
         """
         shares = [rho] * len(asked) if isinstance(rho, Fraction) else rho
         queries = [self._query(wanted) if isinstance(wanted, tuple) else wanted for wanted in asked]
-        if self._answers is not None:
-            raise WorkloadError(ONE_RECORD)
-        check_storable([*(table.asked for table in self.noisy_tables), *queries])
+        self.record.check_storable(queries)
         requests = [Request(query, self.law(share, query)) for query, share in zip(queries, shares, strict=True)]
         before = len(self.noisy_tables)
         for table in self._gate.measure(requests, note=note):  # an interruption keeps the tables so far
@@ -188,9 +196,11 @@ class Session:
 
     def measure_strategy(self, strategy: Strategy, *, note: str) -> None:
         """Noisy answers to every request of a strategy; all are charged together, before the first is read."""
-        if self._answers is not None or self.noisy_tables:
+        if self.record.charged_at_once or self.record.tables:
             raise WorkloadError(ONE_RECORD)
-        requests, self._answers = strategy.requests(), empty_record(strategy)
+        requests, record = strategy.requests(), strategy_record(strategy)
+        record.sums = self.sums
+        self.record = record
         summed = [] if self.sums is None else self.sums.strategy.requests()
         step = max(1, len(requests) // 100)
         for number, answer in enumerate(self._gate.measure([*summed, *requests], note=note)):
@@ -198,7 +208,7 @@ class Session:
             if index < 0:
                 self._keep_sum(number, answer)
                 continue
-            self._answers.answers[index] = answer.raw
+            record.answers[index] = answer.raw
             if index % step == 0:
                 self.tell(None, index / len(requests))
         self.tell(None, 1.0)
@@ -216,36 +226,11 @@ class Session:
         assert self.sums is not None  # noqa: S101
         self.sums.tables[index] = answer.raw
 
-    def record(self, kind: str, *, complete: bool) -> Record:
-        """Everything measured so far, as a release holds it."""
-        record = self._record(kind, complete=complete)
-        record.sums = self.sums
-        return record
-
-    def _record(self, kind: str, *, complete: bool) -> Record:
-        if self._answers is not None or self.histogram is not None:
-            return self._answers or self.histogram  # type: ignore[return-value]
-        if kind == ZeroRecord.kind and not self.noisy_tables:
-            return ZeroRecord()
-        return (DrawsRecord if kind == DrawsRecord.kind else NoisyTablesRecord)(
-            self.domain,
-            self.noisy_tables,
-            rounds=self.rounds,
-            scored=self.scored if complete else None,
-            fitted=self.model if complete else None,
-        )
-
-    def interruption(self) -> str:
-        """The message to a person who interrupted the run."""
-        if self._answers is not None:
-            tables = f"{self._answers.tables} of {self._answers.strategy.tables}"
-        elif self.histogram is not None and self.histogram.probes:
-            tables = str(self.histogram.tables + len(self.histogram.probes))
-        elif self.noisy_tables:
-            tables = str(len(self.noisy_tables))
-        else:
-            return "interrupted before the first noisy table; what was paid and what is left of the budget is kept"
-        return f"interrupted after {tables} noisy tables; those are paid for and kept"
+    def recorded(self, *, complete: bool) -> Record:
+        """Everything measured so far, as a release holds it; with the last model and scores if the run is complete."""
+        self.record.fitted = self.model if complete else None
+        self.record.scored = self.scored if complete else None
+        return self.record
 
     def merge_rare(self, most: int | None = None) -> None:
         """Count rare levels together from here on, by the first noisy table of every column; see `merge_rare`."""
@@ -272,7 +257,7 @@ class Session:
         """
         shares = [rho] * len(asked) if isinstance(rho, Fraction) else rho
         queries = [self._query(wanted) if isinstance(wanted, tuple) else wanted for wanted in asked]
-        check_storable([*(table.asked for table in self.noisy_tables), *queries])
+        self.record.check_storable(queries)
         coarse = [
             MarginalQuery(wanted) if isinstance(wanted, tuple) else self.merged_target(wanted) for wanted in asked
         ]

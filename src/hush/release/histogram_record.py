@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -205,6 +205,16 @@ class OneHistogram(Record):
     def tables(self) -> int:
         return len(self.measured)
 
+    @property
+    def progress(self) -> str:
+        return str(len(self.probes) + len(self.measured))
+
+    def resumed(self) -> Self:
+        record = super().resumed()
+        record.probes, record.measured = list(self.probes), list(self.measured)
+        record.__dict__.pop("_estimates", None)
+        return record
+
     def require_tables(self) -> None:
         if not self.measured:
             raise QueryError(NOTHING)
@@ -259,6 +269,10 @@ class HistogramRecord(OneHistogram):
     def grids(self) -> tuple[AxisGrid, ...]:
         """The buckets of every gridded attribute; empty before they are chosen."""
         return self.measured[0].asked.grids if self.measured else self.chosen  # type: ignore[union-attr]
+
+    @property
+    def buckets(self) -> Mapping[str, AxisGrid]:
+        return dict(zip(self.clique, self.grids, strict=False)) if self.measured else {}
 
     def level(self, table: Measurement) -> int | None:
         """The level of a table of blocks in the tree over the buckets; None for other tables."""

@@ -1,54 +1,64 @@
-"""Record: the noisy answers of a release and how counts are estimated from them; files name its kind.
+"""Record: what was paid for, how counts are estimated from it, and how files store it.
 
-Residual answers are reconstructed. The strategy says how answers to a linear strategy are recovered: product by
-product, all together, or through marginals. Where nothing was measured, every estimate is 0.
+Every mechanism fills one record while it runs. A record class states its `kind`, by which files name it, and is known
+from then on; another package offers its class in the entry-point group `hush.records`, under its kind.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hush.core.arrays import Floats
 from hush.core.domain import Clique
-from hush.core.errors import ArchiveError, DataError, QueryError
-from hush.files.codec import BoolVector, IntTable, IntVector, Stored
+from hush.core.errors import ArchiveError, QueryError, WorkloadError, shown
+from hush.files.codec import Stored
 from hush.inference.error_law import ErrorLaw
 from hush.inference.estimates import Estimates, ZeroEstimates
 from hush.inference.measured_sums import MeasuredSums
-from hush.inference.residual_estimates import ResidualEstimates, combination_law
-from hush.inference.residual_reconstruction import Reconstruction
-from hush.privacy.measurement import Measurement, Measurements
+from hush.privacy.measurement import Measurement
 from hush.privacy.noise import Noise
-from hush.privacy.sensitivity import Neighbours, RowNorms
+from hush.privacy.sensitivity import RowNorms
 from hush.release.answer_columns import ErrorKind
-from hush.release.rounds import Round
+from hush.release.rounds import Round, Scored
 from hush.release.statement import event_parts
-from hush.strategies.linear_strategy import LinearStrategy
-from hush.strategies.product_strategy import Recovery
-from hush.strategies.residual_strategy import ResidualStrategy
-from hush.strategies.strategy import Strategy
-from hush.strategies.strategy_files import LinearStrategyFile, ResidualStrategyFile
-from hush.workloads import Workload
 
 if TYPE_CHECKING:
     from hush.core.solution import Solution
-    from hush.inference.linear_estimates import LinearMeasurements
+    from hush.histograms.axis_grid import AxisGrid
     from hush.release.model_estimates import Distribution
     from hush.release.release import Release
     from hush.schema import Schema
 
+ENTRY_POINTS = "hush.records"
+LACKING_TABLES = "it says it is complete, and lacks tables"
+ONE_RECORD = "a run measures one strategy or noisy tables, not both: a release holds one of them"
+
+# Classes by kind. Those of hush are named, so that a file loads only the modules that its own record needs.
+_classes: dict[str, str | type[Record]] = {
+    "residual": "hush.release.strategy_record:ResidualRecord",
+    "linear": "hush.release.strategy_record:LinearRecord",
+    "tables": "hush.release.noisy_tables_record:NoisyTablesRecord",
+    "draws": "hush.release.noisy_tables_record:DrawsRecord",
+    "histogram": "hush.release.histogram_record:HistogramRecord",
+    "bucket-tree": "hush.release.histogram_record:BucketTreeRecord",
+}
+
 
 class Record(ABC):
-    """What a release is made of, whichever mechanism measured it.
+    """What a run measured, and so what its release is made of.
 
-    `consistent`: tables agree on what they share. `bounded`: a model answers tables that were not measured, with
-    bounds on their errors. `noisy_tables` are tables measured cell by cell, `rounds` the choices made on the way,
-    `fitted` a model kept with the answers, `sums` the sums of values measured beside the counts. `charged_at_once`:
-    one charge paid for everything, so that no answer but those of the strategy was ever paid for.
+    `noisy_tables` are tables measured cell by cell, `rounds` the choices made on the way, `scored` the last scores of
+    all candidates, `fitted` the model of a complete run, `sums` the sums of values measured beside the counts.
+    `buckets` has the grid of every column that was counted in buckets of levels, and `bias_words` says what is known
+    of the error within buckets. `consistent`: tables agree on what they share. `bounded`: a model answers tables that
+    were not measured, with bounds on their errors. `charged_at_once`: everything was charged once, up front.
     """
 
     kind: ClassVar[str]
@@ -56,10 +66,35 @@ class Record(ABC):
     bounded: ClassVar[bool] = False
     charged_at_once: ClassVar[bool] = False
 
-    noisy_tables: tuple[Measurement, ...] = ()
-    rounds: tuple[Round, ...] = ()
+    scored: Scored | None = None
     fitted: Solution[Distribution] | None = None
     sums: MeasuredSums | None = None
+
+    def __init_subclass__(cls) -> None:
+        """Make the class known by its kind; a kind belongs to one class."""
+        super().__init_subclass__()
+        if "kind" in cls.__dict__:
+            home = f"{cls.__module__}:{cls.__qualname__}"
+            known = _classes.get(cls.kind, home)
+            if home != (known if isinstance(known, str) else f"{known.__module__}:{known.__qualname__}"):
+                raise TypeError(f"kind={cls.kind!r} of {home} is taken by {known}; choose another")
+            _classes[cls.kind] = cls
+
+    @cached_property
+    def noisy_tables(self) -> list[Measurement]:
+        return []
+
+    @cached_property
+    def rounds(self) -> list[Round]:
+        return []
+
+    @property
+    def buckets(self) -> Mapping[str, AxisGrid]:
+        return {}
+
+    @property
+    def bias_words(self) -> str:
+        return ""
 
     @property
     def consistent(self) -> bool:
@@ -102,20 +137,42 @@ class Record(ABC):
 
     def stored(self) -> Stored:
         """The record as files hold it."""
-        record: Stored = self.stored_type.of(self)
-        return record
+        stored: Stored = self.stored_type.of(self)
+        return stored
 
     @classmethod
     def build(cls, stored: Any, schema: Schema) -> Self:
-        """The record that a file holds; ArchiveError where it does not fit together."""
+        """The record that a file holds; ArchiveError where its parts do not fit together."""
         return cls(**stored.build(schema))
+
+    def check_storable(self, queries: Sequence[object]) -> None:
+        """Refuse queries whose answers cannot join `noisy_tables`; asked before anything is charged for them."""
+        raise WorkloadError(ONE_RECORD)
+
+    def resumed(self) -> Self:
+        """A copy for a run that continues an interrupted one; the interrupted release stays as it is."""
+        record = copy(self)
+        record.noisy_tables, record.rounds = list(self.noisy_tables), list(self.rounds)
+        record.sums = None if self.sums is None else MeasuredSums(self.sums.strategy, self.sums.tables)
+        return record
+
+    @property
+    def progress(self) -> str:
+        """How many noisy tables an interrupted run has, in words."""
+        return str(self.tables)
+
+    def interruption(self) -> str:
+        """The message to a person who interrupted the run."""
+        if self.progress == "0":
+            return "interrupted before the first noisy table; what was paid and what is left of the budget is kept"
+        return f"interrupted after {self.progress} noisy tables; those are paid for and kept"
 
     def require_tables(self) -> None:
         """Raise if nothing was measured."""
         return
 
     def total(self) -> float | None:
-        """The number of records that a model should have; None where the estimates say it."""
+        """The number of rows that a model should have; None where the estimates say it."""
         return None
 
     def combination(self, parts: Sequence[tuple[Clique, Any]]) -> tuple[float, ErrorLaw]:
@@ -133,160 +190,28 @@ class Record(ABC):
         )
 
 
-def record_class(kind: object) -> type[Record] | None:
-    """The record class of a kind in files; None if this version knows no such kind."""
-    records: tuple[type[Record], ...] = (ResidualRecord, LinearRecord, ZeroRecord)
-    if kind not in [record.kind for record in records]:  # else the modules that adaptive mechanisms need stay away
-        from hush.release.histogram_record import BucketTreeRecord, HistogramRecord
-        from hush.release.noisy_tables_record import DrawsRecord, NoisyTablesRecord
-
-        records = (NoisyTablesRecord, DrawsRecord, HistogramRecord, BucketTreeRecord)
-    return next((record for record in records if record.kind == kind), None)
-
-
-LACKING = "it says it is complete, and lacks tables"
-UNFIT = "the file's noisy tables do not fit its strategy; get the release again"
-MeasuredStrategy = TypeVar("MeasuredStrategy", bound=ResidualStrategy | LinearStrategy)
-
-
-class ResidualAnswersFile(Stored, tag_field="kind", tag="residual"):
-    """A residual strategy, its noisy integers, and which of its sets were measured."""
-
-    strategy: ResidualStrategyFile
-    noisy: IntVector
-    filled: BoolVector
-
-    @classmethod
-    def of(cls, record: ResidualRecord) -> Self:
-        answers = record.answers
-        return cls(strategy=ResidualStrategyFile.of(record.strategy), noisy=answers.flat, filled=answers.filled)
-
-    def build(self, schema: Schema) -> dict[str, Any]:
-        answers = Measurements(self.strategy.build(schema.domain))
-        if self.noisy.shape != answers.flat.shape or self.filled.shape != answers.filled.shape:
-            raise ArchiveError(UNFIT)
-        answers.flat[:], answers.filled[:] = self.noisy, self.filled
-        return {"answers": answers}
+def record_class(kind: object) -> type[Record]:
+    """The class of a kind in files; ArchiveError if neither hush nor an installed package has it."""
+    known = _classes.get(kind) if isinstance(kind, str) else None
+    if isinstance(known, type):
+        return known
+    if known is not None:
+        module, name = known.split(":")
+        record: type[Record] = getattr(import_module(module), name)
+        return record
+    offered = [entry for entry in entry_points(group=ENTRY_POINTS) if entry.name == kind]
+    if not offered:
+        raise ArchiveError(
+            f"the file holds a record of the kind {shown(kind)}, which this hush does not know; upgrade hush, or "
+            "install the package of the mechanism that made it"
+        )
+    loaded = offered[0].load()
+    if not (isinstance(loaded, type) and issubclass(loaded, Record) and loaded.kind == kind):
+        raise ArchiveError(f"{offered[0].value} is no record of the kind {shown(kind)}; repair the package it is in")
+    return loaded
 
 
-class LinearAnswersFile(Stored, tag_field="kind", tag="linear"):
-    """A linear strategy and the noisy integers of each product; None for those that were not measured."""
-
-    strategy: LinearStrategyFile
-    noisy: list[IntTable | None]
-
-    @classmethod
-    def of(cls, record: LinearRecord) -> Self:
-        answers = record.answers
-        noisy = [answers[index] if filled else None for index, filled in enumerate(answers.filled.tolist())]
-        return cls(strategy=LinearStrategyFile.of(record.strategy), noisy=noisy)
-
-    def build(self, schema: Schema) -> dict[str, Any]:
-        strategy = self.strategy.build(schema.domain)
-        answers = Measurements(strategy)
-        if len(self.noisy) != len(strategy.products):
-            raise ArchiveError(UNFIT)
-        for index, values in enumerate(self.noisy):
-            if values is not None:
-                if values.shape != strategy.products[index].query.shape:
-                    raise ArchiveError(UNFIT)
-                answers[index] = values
-        return {"answers": answers}
-
-
-class StrategyRecord(Record, Generic[MeasuredStrategy]):
-    """Noisy answers to a strategy that was fixed beforehand."""
-
-    charged_at_once: ClassVar[bool] = True
-
-    def __init__(self, answers: Measurements[MeasuredStrategy]) -> None:
-        self.answers = answers
-
-    @property
-    def strategy(self) -> MeasuredStrategy:
-        """What was measured."""
-        return self.answers.strategy
-
-    @property
-    def tables(self) -> int:
-        return len(self.answers)
-
-    def measurements(self) -> list[Measurement]:
-        return list(self.answers)
-
-    def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
-        """Those of all queries: an interrupted release has paid for them all."""
-        return self.strategy.law_counts()
-
-    def inconsistency(self, release: Release) -> str | None:
-        if release.complete and not self.answers.filled.all():
-            return LACKING
-        return strategy_inconsistency(self.strategy, release.workload, release.statement.neighbours)
-
-
-class ResidualRecord(StrategyRecord[ResidualStrategy]):
-    """Noisy residual tables; unbiased estimates of every marginal of the closure, mutually consistent."""
-
-    kind: ClassVar[str] = "residual"
-    stored_type: ClassVar[Any] = ResidualAnswersFile
-
-    def estimates(self, release: Release) -> ResidualEstimates:
-        return ResidualEstimates(self.answers)
-
-    def combination(self, parts: Sequence[tuple[Clique, Any]]) -> tuple[float, ErrorLaw]:
-        """The value and the exact law: the correlations of the noise across tables are known."""
-        return Reconstruction(self.answers).estimate_of(parts), combination_law(self.answers, parts)
-
-
-class LinearRecord(StrategyRecord[LinearStrategy]):
-    """Noisy answers to products of factors; unbiased estimates of everything that they support."""
-
-    kind: ClassVar[str] = "linear"
-    stored_type: ClassVar[Any] = LinearAnswersFile
-
-    def __init__(self, answers: LinearMeasurements) -> None:
-        super().__init__(answers)
-        self._cells: dict[str, Floats] = {}  # by method, as they are asked for
-
-    @property
-    def consistent(self) -> bool:
-        """Not where different products answer different tables."""
-        return self.strategy.recovery is not Recovery.LOCAL or len(self.strategy.products) == 1
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return () if self.consistent else ("tables measured apart may disagree, within their errors.",)
-
-    def total(self) -> float | None:
-        """Average the totals of disagreeing tables by their precision."""
-        from hush.models.fit_arguments import estimate_total
-
-        if not self.consistent:
-            with suppress(DataError):  # no query alone may determine it
-                return estimate_total(self.strategy.domain, self.measurements())[0]
-        return None
-
-    def estimates(self, release: Release) -> Estimates:
-        from hush.inference.best_unbiased import combine_marginals
-        from hush.inference.linear_estimates import GlobalEstimates, LocalEstimates
-
-        if self.strategy.recovery is Recovery.MARGINALS:
-            return combine_marginals(self.answers)
-        if self.strategy.recovery is Recovery.GLOBAL:
-            return GlobalEstimates(self.answers)
-        return LocalEstimates(self.answers)
-
-    def nonnegative_cells(self, release: Release, method: str) -> tuple[Clique, Floats]:
-        from hush.inference.nonnegative_cells import measured_clique, nonnegative_cells
-
-        if method not in self._cells:
-            cells = nonnegative_cells(self.answers, release.estimates, release.workload, method=method).checked()
-            cells.setflags(write=False)
-            self._cells[method] = cells
-        return measured_clique(self.answers), self._cells[method]
-
-
-NOTHING = "nothing was measured: every count is given as 0, whatever the rows are."
+NOTHING_MEASURED = "nothing was measured: every count is given as 0, whatever the rows are."
 
 
 class ZeroRecordFile(Stored, tag_field="kind", tag="zeros"):
@@ -311,7 +236,7 @@ class ZeroRecord(Record):
     charged_at_once: ClassVar[bool] = True
     errors: ClassVar[ErrorKind | None] = ErrorKind.NONE
 
-    notes: ClassVar[tuple[str, ...]] = (NOTHING,)
+    notes: ClassVar[tuple[str, ...]] = (NOTHING_MEASURED,)
     tables: ClassVar[int] = 0
 
     def measurements(self) -> list[Measurement]:
@@ -333,19 +258,3 @@ class ZeroRecord(Record):
         if event_parts(release.statement.event) or self.sums is not None:
             return "it states a cost, and nothing was measured"
         return None if release.complete else "it says that it was interrupted, and there was nothing to measure"
-
-
-def empty_record(strategy: Strategy) -> ResidualRecord | LinearRecord:
-    """Empty arrays for the answers of a strategy, allocated before the charge to make sure that they fit."""
-    if isinstance(strategy, ResidualStrategy):
-        return ResidualRecord(Measurements(strategy))
-    if isinstance(strategy, LinearStrategy):
-        return LinearRecord(Measurements(strategy))
-    raise TypeError(f"no record for strategies of the kind {strategy.kind!r}")
-
-
-def strategy_inconsistency(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> str | None:
-    """Explain why a loaded strategy does not fit its workload and stated neighbours; None if it does."""
-    if strategy.neighbours is not neighbours:
-        return "its noise is for other neighbours than it states"
-    return strategy.inconsistency(workload)

@@ -32,7 +32,7 @@ from hush.release.accounting import contradiction
 from hush.release.answer_columns import ErrorKind, Quantity
 from hush.release.answers import Answers
 from hush.release.intervals import NoiseIntervals
-from hush.release.record import LACKING, Record, record_class
+from hush.release.record import LACKING_TABLES, Record, record_class
 from hush.release.rounds import Round
 from hush.release.statement import STAMP, Statement
 from hush.render.text_table import TextTable
@@ -127,12 +127,12 @@ class Release:
     @property
     def noisy_tables(self) -> tuple[Measurement, ...]:
         """The tables an adaptive mechanism measured, in order."""
-        return self.record.noisy_tables
+        return tuple(self.record.noisy_tables)
 
     @property
     def rounds(self) -> tuple[Round, ...]:
         """The choices an adaptive mechanism made, in order."""
-        return self.record.rounds
+        return tuple(self.record.rounds)
 
     def measurements(self) -> list[Measurement]:
         """What was measured, as evidence that a model can be fitted to."""
@@ -151,7 +151,7 @@ class Release:
         if reason is None and sums is not None:
             reason = next((each for term in self.workload.sum_terms if (each := grid_fault(term, self.schema))), None)
             lacking = self.complete and self.record.charged_at_once and not sums.complete
-            reason = reason or (LACKING if lacking else None)
+            reason = reason or (LACKING_TABLES if lacking else None)
         return reason or self.record.inconsistency(self) or contradiction(self.statement, self.record)
 
     def _as_measured(self, cliques: Iterable[Clique]) -> list[Measurement]:
@@ -596,8 +596,6 @@ class Release:
         stored: ReleaseFile = unpack(ReleaseFile, archive.content, archive, "release")
         kind = stored.content.get("kind") if isinstance(stored.content, dict) else None
         record_type = record_class(kind)
-        if record_type is None:
-            raise ArchiveError(f"the file holds {shown(kind)}, a kind of record unknown to this hush; upgrade hush")
         record = record_type.build(unpack(record_type.stored_type, stored.content, archive, "content"), schema)
         workload = stored.workload.build(schema.domain)
         record.sums = None if stored.sums is None else stored.sums.build(workload)

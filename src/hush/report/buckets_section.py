@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.release.histogram_record import HistogramRecord
 from hush.render.charts import Axis, horizontal_grid, picture
 from hush.render.html_page import page_table
 from hush.render.labels import named, readable
@@ -32,15 +31,14 @@ INTRO = (
 
 def buckets_section(release: Release, number: int) -> Markup | None:
     """The buckets of each gridded column as a histogram; None for other releases. `number` is that of the picture."""
-    record = release.record
-    if not isinstance(record, HistogramRecord) or not record.measured:
+    buckets = release.record.buckets
+    if not buckets:
         return None
-    figures = [_figure(release, record, axis, number + axis) for axis in range(record.gridded)]
+    figures = [_figure(release, name, grid, number + axis) for axis, (name, grid) in enumerate(buckets.items())]
     return lines(tag("h2", "The histogram and its buckets", id="buckets"), tag("p", INTRO), *figures)
 
 
-def _figure(release: Release, record: HistogramRecord, axis: int, number: int) -> Markup:
-    name, grid = record.clique[axis], record.grids[axis]
+def _figure(release: Release, name: str, grid: AxisGrid, number: int) -> Markup:
     counts = grid.added(release.counts(name), 0)
     title = f"{name}: {counted(grid.buckets, 'bucket')} of {grid.size:,} levels"
     shortest, longest = (f"{int(end):,}" for end in (grid.lengths.min(), grid.lengths.max()))
@@ -51,7 +49,11 @@ def _figure(release: Release, record: HistogramRecord, axis: int, number: int) -
         title, description, number, STANDING_HEIGHT, *_bars(release.schema[name], grid, counts), wide=BUCKETS_WIDTH
     )
     numbers = tag("details", tag("summary", "The numbers"), _listed(release.schema[name], grid, counts))
-    caption = tag("figcaption", sizes, _bias(record))
+    bias = " Every level was measured by itself, so nothing is taken as evenly spread."
+    if not all(buckets.whole for buckets in release.record.buckets.values()):
+        words = release.record.bias_words
+        bias = f" Standard errors and intervals do not cover the error of spreading rows evenly. {words}"
+    caption = tag("figcaption", sizes, bias)
     return tag("figure", tag("h3", named(name, 60)), tag("div", drawn, class_="scroll"), caption, numbers)
 
 
@@ -85,9 +87,3 @@ def _listed(column: Column, grid: AxisGrid, counts: Floats) -> Markup:
     many = grid.buckets > MOST_LISTED
     caption = f"The {MOST_LISTED} with the most rows of {counted(grid.buckets, 'bucket')}." if many else ""
     return page_table(("bucket", "levels", "rows"), rows, numbers=(1, 2), caption=caption)
-
-
-def _bias(record: HistogramRecord) -> str:
-    if all(grid.whole for grid in record.grids):
-        return " Every level was measured by itself, so nothing is taken as evenly spread."
-    return f" Standard errors and intervals do not cover the error of spreading rows evenly. {record.bias_words}"
