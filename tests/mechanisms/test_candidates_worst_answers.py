@@ -14,7 +14,7 @@ from hush.privacy.selection import ExponentialMechanism
 from hush.schema import Unit
 from hush.testing import TinyTable, neighbours_of
 from hush.testing.laws import check_selection_privacy, scores_of
-from hush.workloads.threshold_target import TargetQuery
+from hush.workloads.threshold_term import TargetQuery
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 ROWS = [(0, 0, 0), (1, 2, 1), (0, 1, 1)]

@@ -21,7 +21,7 @@ from hush.release.statement import event_parts
 from hush.schema import Schema
 from hush.strategies.rare_levels import MergedQuery
 from hush.testing import TinyTable
-from hush.workloads.threshold_target import TargetQuery
+from hush.workloads.threshold_term import TargetQuery
 
 DOMAIN = hush.Domain({"a": 2, "b": 3, "c": 2})
 SCHEMA = hush.datasets.people_schema()

@@ -8,7 +8,7 @@ import pytest
 from hush import Domain, Neighbours, Workload
 from hush.strategies.select_residual import direct_residual, select_residual
 from hush.workloads import ThresholdTerm
-from hush.workloads.threshold_target import TargetRow
+from hush.workloads.threshold_term import TargetRow
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
 RHO = Fraction(1, 50)

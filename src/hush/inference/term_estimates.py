@@ -2,7 +2,7 @@ r"""Answers to terms that are no products, from estimated counts, with errors th
 
 The estimate of a query is linear in the counts of its clique, so its error is known wherever theirs is:
 
-- from residual answers, and in closed form from products of factors (`strategies.term_variances`);
+- from residual answers, and in closed form from products of factors (`strategies.variance_forms`);
 - where the noise treats all levels alike, and the term does too, all queries have the error of the first;
 - otherwise query by query from the covariances of the cells;
 - else bounded: a term of many queries that is a signed sum of marginals has at most the sum of their standard errors.

@@ -39,7 +39,7 @@ from hush.release.rounds import Round
 from hush.render.text_table import counted
 from hush.schema import Schema
 from hush.workloads import Workload
-from hush.workloads.threshold_target import TargetQuery
+from hush.workloads.threshold_term import TargetQuery
 
 NAME = "rap"
 MEASURES = ("auto", "tables", "cells", "all")

@@ -45,7 +45,7 @@ from hush.release.strategy_record import strategy_record
 from hush.strategies.rare_levels import MergedQuery, Merging, merge_rare
 from hush.strategies.strategy import Strategy
 from hush.strategies.sum_strategy import SumStrategy
-from hush.workloads.threshold_target import TargetQuery
+from hush.workloads.threshold_term import TargetQuery
 
 Watch = Callable[[Round | None, float], None]
 Choice = TypeVar("Choice")

@@ -36,7 +36,7 @@ from hush.schema import Schema
 from hush.strategies.product_strategy import ProductQuery
 from hush.strategies.rare_levels import MergedQuery, Merging
 from hush.strategies.strategy_files import FactorFile, build_factor, store_factor
-from hush.workloads.threshold_target import TargetQuery
+from hush.workloads.threshold_term import TargetQuery
 
 if TYPE_CHECKING:
     from hush.release.model_estimates import Distribution

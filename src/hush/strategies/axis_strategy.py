@@ -2,8 +2,8 @@
 
 It is an operator M (k x l) of whole numbers with a scale L, and stands for the strategy M / L. With G = M^T M / L^2 the
 least squares estimate from answers y is (M / L)^+ y, and a query w is answered with variance w G^+ w^T per unit of
-noise. Every number is computed from the integers that are measured, so rounding a strategy never weakens a
-promise.
+noise. Every error is computed from the integers that are measured, so rounding a strategy never makes a promised error
+wrong.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from hush.core.arrays import Floats, Integers
 from hush.core.errors import WorkloadError
 from hush.linops import CompoundSymmetric, Dense, Identity, LevelsAndTotal, LinearOperator, Scaled, Total
 from hush.linops.along import along
+from hush.workloads.term import AxisNoise
 
 RANK_TOLERANCE = 1e-9
-_CHUNK_CELLS = 1 << 23
+_CHUNK_CELLS = 1 << 23  # of query blocks multiplied at once
 
 
 class AxisStrategy:
@@ -143,7 +144,26 @@ class AxisStrategy:
     @property
     def inverse_gram(self) -> Floats:
         """G^+, (l, l): the covariance of the estimated counts per unit of noise."""
-        return self._alike.dense() if self._alike is not None else self._inverse_gram
+        return self._explicit_inverse_gram if self._alike is None else self._alike.dense()
+
+    @cached_property
+    def _explicit_inverse_gram(self) -> Floats:
+        if self._cholesky is not None:
+            import scipy
+
+            return np.asarray(scipy.linalg.cho_solve(self._cholesky, np.eye(self.size)))
+        inverse = self.inverse.dense()
+        return np.asarray(inverse @ inverse.T)
+
+    @property
+    def level_noise(self) -> AxisNoise:
+        """1^T G^+ 1, G^+ 1 and diag G^+, both of length 1 where all levels are alike."""
+        n = self.size
+        if self.levels_alike:
+            total = self.total_variance(Total(n))
+            return total, np.array([total / n]), self.query_variances(Identity(n))[:1]
+        mixed = self.estimate(self.adjoint(np.ones(n), 0), 0)
+        return float(mixed.sum()), np.asarray(mixed), self.query_variances(Identity(n))
 
     def query_variances(self, block: LinearOperator) -> Floats:
         """w G^+ w^T for each row w of a query block. O(rows of the block * l * k)."""
@@ -202,15 +222,6 @@ class AxisStrategy:
         u, s, vt = np.linalg.svd(self.scaled.dense(), full_matrices=False)
         kept = s > RANK_TOLERANCE * s[0]
         return u[:, kept], s[kept], vt[kept]
-
-    @cached_property
-    def _inverse_gram(self) -> Floats:
-        if self._cholesky is not None:
-            import scipy
-
-            return np.asarray(scipy.linalg.cho_solve(self._cholesky, np.eye(self.size)))
-        inverse = self.inverse.dense()
-        return np.asarray(inverse @ inverse.T)
 
     def _check_block(self, block: LinearOperator) -> None:
         if block.shape[1] != self.size:

@@ -25,7 +25,6 @@ from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, sensitivity
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.strategy import NoiseKind
-from hush.strategies.term_variances import factor_axis
 from hush.workloads import Term
 
 
@@ -268,7 +267,7 @@ class ProductStrategy:
                     "mechanism='residual' or 'hdmm'"
                 )
             if set(group) & set(term.clique):
-                axes[group[0]] = factor_axis(factor)
+                axes[group[0]] = factor.level_noise
             else:
                 scale *= factor.total_variance(block)
         variances = term.variances([axes[name] for name in term.clique])

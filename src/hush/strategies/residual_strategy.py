@@ -41,8 +41,12 @@ from hush.strategies.product_strategy import LARGEST_ROWS, ProductQuery, too_lar
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.strategy import NoiseKind, split_exactly
 from hush.strategies.term_table import TermTable
-from hush.strategies.term_variances import residual_variances
-from hush.strategies.variance_forms import largest_variances, mean_variances, privacy_coefficients
+from hush.strategies.variance_forms import (
+    largest_variances,
+    mean_variances,
+    privacy_coefficients,
+    residual_variances,
+)
 from hush.workloads import Term, Workload
 from hush.workloads.term import EXTREME
 

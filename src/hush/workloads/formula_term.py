@@ -139,7 +139,7 @@ def formula_term(over: Domain | Schema, query: Proposition | OwnQuery | str, wei
                 check_extension(diagram, query.extension)
             return FormulaTerm(diagram.clique, diagram, text, weight, query.extension)
         if isinstance(query, str):
-            from hush.workloads.sql_condition import proposition_of_sql
+            from hush.workloads.sql_workload import proposition_of_sql
 
             settled, text = proposition_of_sql(over, query), " ".join(query.split())
         elif isinstance(query, Proposition):

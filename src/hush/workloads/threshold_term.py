@@ -1,4 +1,4 @@
-"""Thresholds: for each target, how many rows agree with it in at least r of k columns.
+"""Thresholds: for each target, how many rows agree with it in at least r of k columns; all targets, or one.
 
 With n_i the size of column i, the matrix over targets and cells is, for subsets A of the k columns,
 
@@ -21,16 +21,20 @@ import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hush.core.arrays import Floats
+from hush.core.arrays import Floats, Integers, Numbers
 from hush.core.domain import Clique, Domain
 from hush.core.errors import SizeError, WorkloadError, shown
 from hush.core.memory import require_memory
-from hush.linops import CompoundSymmetric, Identity
+from hush.linops import CompoundSymmetric, Identity, LinearOperator
+from hush.privacy.sensitivity import RowNorms
 from hush.workloads.term import AxisMeans, AxisNoise, ProductTerm, Term, check_weight
+
+if TYPE_CHECKING:
+    from hush.privacy.gate import Counts
 
 MOST_ANSWERS = 2**63 - 1
 MOST_COLUMNS = 12  # of a threshold that is written as products
@@ -305,3 +309,88 @@ def _split(counts: Floats, tables: int, *, agreeing: bool) -> list[Floats]:
                 table += split[number - 1].sum(axis=axis, keepdims=True)
                 table -= split[number - 1]
     return split
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow(LinearOperator):
+    """One line of a threshold's matrix: a one for each cell that agrees with `target` in `at_least` axes, or more.
+
+    >>> TargetRow((2, 3), (0, 2), 1).dense().astype(int).tolist()
+    [[1, 1, 1, 0, 0, 1]]
+    """
+
+    sizes: tuple[int, ...]
+    target: tuple[int, ...]
+    at_least: int
+
+    def __post_init__(self) -> None:
+        inside = len(self.target) == len(self.sizes) and all(
+            0 <= code < size for code, size in zip(self.target, self.sizes, strict=True)
+        )
+        if not inside or not 1 <= self.at_least <= len(self.sizes):
+            raise WorkloadError(
+                f"target {self.target!r}, at least {self.at_least!r}, of {self.sizes!r} levels: expected a level of "
+                f"each attribute, and 1 to {len(self.sizes)} of them"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return 1, math.prod(self.sizes)
+
+    def matmat(self, x: Floats) -> Floats:
+        tables = x.reshape(*self.sizes, x.shape[1])
+        return np.asarray(agreeing(tables, self.target, self.at_least))[None, :]
+
+    def adjoint(self, y: Floats) -> Floats:
+        agree = np.zeros(self.sizes, dtype=np.int64)
+        for axis, code in enumerate(self.target):
+            agree[(slice(None),) * axis + (code,)] += 1
+        return np.asarray((agree.reshape(-1, 1) >= self.at_least) * y)
+
+
+def agreeing(table: Numbers, target: tuple[int, ...], at_least: int) -> Numbers:
+    """The sum of the cells that agree with a target in at least so many of the leading axes; exact on integers.
+
+    About two passes over the table: what agrees in an axis is one slice of it, and every pass leaves the axis out.
+    """
+    tallies = [table]  # tallies[j]: the cells that agree in j axes so far, or in `at_least` and more
+    for code in target:
+        split = [np.zeros_like(tallies[0][0]) for _ in range(min(len(tallies), at_least) + 1)]
+        for j, part in enumerate(tallies):
+            agree = part[code]
+            split[min(j + 1, at_least)] += agree
+            split[j] += part.sum(axis=0) - agree
+        tallies = split
+    return tallies[at_least]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetQuery:
+    """The number of rows that agree with a target in at least `at_least` attributes of a clique.
+
+    Privacy: a row adds one or nothing, and exchanging it for another moves the number by at most one.
+    """
+
+    clique: Clique
+    sizes: tuple[int, ...]
+    target: tuple[int, ...]
+    at_least: int
+    scale: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        TargetRow(self.sizes, self.target, self.at_least)
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return (self.clique,)
+
+    @property
+    def row_norms(self) -> RowNorms:
+        return RowNorms.of_number(1, 1)
+
+    @property
+    def operator(self) -> TargetRow:
+        return TargetRow(self.sizes, self.target, self.at_least)
+
+    def answer(self, counts: Counts) -> Integers:
+        return np.asarray(agreeing(counts[self.clique], self.target, self.at_least), dtype=np.int64).reshape(1)

@@ -18,7 +18,7 @@ from hush.models.relaxed.relaxed_rows import CoarseLevels, RelaxedRows
 from hush.models.relaxed.row_evidence import RowEvidence
 from hush.privacy.measurement import Measurement, placed
 from hush.testing import check_operator
-from hush.workloads.threshold_target import TargetRow
+from hush.workloads.threshold_term import TargetRow
 
 DOMAIN = hush.Domain({"a": 3, "b": 4, "c": 2, "wide": 40})
 

@@ -10,7 +10,7 @@ from hush.core.errors import DomainError, WorkloadError
 from hush.linops import Identity, Prefix
 from hush.models.relaxed.relaxed_rows import CoarseLevels, RelaxedRows
 from hush.testing import check_operator
-from hush.workloads.threshold_target import TargetRow
+from hush.workloads.threshold_term import TargetRow
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 CODES = {"a": np.array([0, 1, 0]), "b": np.arange(4), "c": np.arange(2)}

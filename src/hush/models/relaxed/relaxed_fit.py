@@ -19,7 +19,7 @@ from hush.models.relaxed.relaxed_rows import CoarseLevels, RelaxedRows
 from hush.models.relaxed.row_evidence import RowEvidence
 from hush.privacy.measurement import Measurement, placed
 from hush.workloads.decision_diagram import FormulaRow
-from hush.workloads.threshold_target import TargetRow
+from hush.workloads.threshold_term import TargetRow
 
 ROWS = 1000
 ITERATIONS = 2000

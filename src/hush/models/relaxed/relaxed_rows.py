@@ -19,7 +19,7 @@ from hush.models.graphical.junction_tree import JunctionTree, Node
 from hush.models.graphical.synthetic_rows import Codes, Method, draw_rows
 from hush.privacy.measurement import Measurement
 from hush.workloads.decision_diagram import FormulaRow
-from hush.workloads.threshold_target import TargetRow
+from hush.workloads.threshold_term import TargetRow
 
 MOST_DENSE = 1 << 22  # entries of a factor that is looked at; a larger one tells all levels apart
 BLOCK = 1 << 17  # products over rows that are held at a time

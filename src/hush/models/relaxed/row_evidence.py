@@ -20,7 +20,7 @@ from hush.models.relaxed._kernels import predict_table, predict_targets, pull_ta
 from hush.models.relaxed.relaxed_rows import CoarseLevels, factors_of
 from hush.privacy.measurement import Measurement
 from hush.workloads.decision_diagram import DecisionDiagram, FormulaRow
-from hush.workloads.threshold_target import TargetRow
+from hush.workloads.threshold_term import TargetRow
 
 HELD = 48  # products of columns that are added up at a time
 QUICK = 1 << 17  # noisy numbers of tables that a quick step looks at

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from hush import Domain, Workload, queries
 from hush.core.errors import SizeError, WorkloadError
 from hush.linops import Dense, Equivalent, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total
-from hush.workloads import ProductTerm, equivalence
-from hush.workloads.equivalence import equivalent
+from hush.workloads import ProductTerm
+from hush.workloads import workload as workload_module
+from hush.workloads.workload import equivalent
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
 BLOCKS = (queries.identity, queries.prefix, queries.ranges, queries.width(2), queries.total)
@@ -91,7 +92,7 @@ def test_what_cannot_be_compared_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         Workload.kway(DOMAIN, 1).equivalent(Workload.kway(Domain({"a": 2}), 1))
     with pytest.raises(WorkloadError, match="tolerance=1e-12"):
         Workload.kway(DOMAIN, 1).equivalent(Workload.kway(DOMAIN, 1), tolerance=1e-12)
-    monkeypatch.setattr(equivalence, "LARGEST_WORK", 10)
+    monkeypatch.setattr(workload_module, "LARGEST_COMPARISON", 10)
     with pytest.raises(SizeError, match="6 distinct terms"):
         Workload.kway(DOMAIN, 1).equivalent(Workload.kway(DOMAIN, 2))
     assert Workload.upto(DOMAIN, 3).equivalent(Workload.upto(DOMAIN, 3))

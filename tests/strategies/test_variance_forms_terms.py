@@ -11,7 +11,7 @@ import pytest
 import hush
 from hush import Budget, Domain, Workload, queries
 from hush.core.errors import SizeError, WorkloadError
-from hush.strategies import term_variances as module
+from hush.strategies import variance_forms as module
 from hush.strategies.optimum import gram_factor, optimal_gram
 from hush.strategies.select_residual import select_residual
 from hush.strategies.term_table import TermGrams
