@@ -19,7 +19,7 @@ DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 POOL = Candidates.of(Workload.kway(DOMAIN, 2))
 WEIGHTS = np.array([1.0, 2.0, 2.0, 5.0, 7.0])
 RUNS = 1500
-BETA = 0.05
+FAILURE_PROBABILITY = 0.05
 
 
 def violations(generalized: bool, failure: float, unit: float, bias: float = 0.0) -> int:
@@ -34,8 +34,8 @@ def violations(generalized: bool, failure: float, unit: float, bias: float = 0.0
         scores = WEIGHTS * errors
         given = Scores(scores, unit * WEIGHTS.max(), own=unit * WEIGHTS)
         if generalized:
-            pick = GeneralizedExponentialMechanism(epsilon, BETA).choose(given, entropy)
-            slack, slope = generalized_slack(WEIGHTS, unit, float(epsilon), BETA, pick)
+            pick = GeneralizedExponentialMechanism(epsilon, FAILURE_PROBABILITY).choose(given, entropy)
+            slack, slope = generalized_slack(WEIGHTS, unit, float(epsilon), FAILURE_PROBABILITY, pick)
         else:
             pick = ExponentialMechanism(epsilon).choose(given, entropy)
             slack, slope = exponential_slack(WEIGHTS, unit, float(epsilon))
@@ -63,14 +63,20 @@ def test_the_exponential_slack_is_that_of_the_paper():
 
 
 def test_equal_weights_make_the_generalised_slack_at_most_twice_the_plain_one():
-    plain, general = exponential_slack(np.ones(8), 1.0, 0.5), generalized_slack(np.ones(8), 1.0, 0.5, BETA, 3)
+    plain, general = (
+        exponential_slack(np.ones(8), 1.0, 0.5),
+        generalized_slack(np.ones(8), 1.0, 0.5, FAILURE_PROBABILITY, 3),
+    )
     np.testing.assert_allclose(general[0], 2 * plain[0])
     np.testing.assert_allclose(general[1], 2 * plain[1])
 
 
 def test_small_weights_have_smaller_slack_by_the_generalised_choice():
     weights = np.array([1.0, 1000.0])
-    assert generalized_slack(weights, 1.0, 0.5, BETA, 0)[1][0] < exponential_slack(weights, 1.0, 0.5)[1][0] / 100
+    assert (
+        generalized_slack(weights, 1.0, 0.5, FAILURE_PROBABILITY, 0)[1][0]
+        < exponential_slack(weights, 1.0, 0.5)[1][0] / 100
+    )
 
 
 def noted() -> LastScores:

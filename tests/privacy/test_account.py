@@ -66,7 +66,7 @@ def test_what_rounding_leaves_over_is_nothing():
     allowance = Allowance(Budget(rho=0.25 + 1e-12))
     allowance.charge(GAUSS)
     assert allowance.remaining > 0
-    with pytest.raises(BudgetError, match=r"a charge of rho=0.125 exceeds what is allowed: nothing is left; ask"):
+    with pytest.raises(BudgetError, match=r"a charge of rho=0.125 exceeds what is allowed: nothing is left; query"):
         allowance.charge(SELECT)
     assert allowance.events == (GAUSS,)
 
@@ -210,7 +210,7 @@ def test_an_allowance_is_resumed_before_its_first_charge_and_once():
     charged.charge(SELECT)
     resumed.resume(SELECT)
     for allowance in (charged, resumed):
-        with pytest.raises(BudgetError, match="charged already cannot be resumed; make another"):
+        with pytest.raises(BudgetError, match="charged already cannot be resumed; open a new one"):
             allowance.resume(SELECT)
         assert allowance.remaining == Fraction(7, 8)
 

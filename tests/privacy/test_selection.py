@@ -276,5 +276,5 @@ def test_the_least_uniform_number_reaches_the_worst_candidate() -> None:
 
 
 def test_a_sensitivity_too_small_for_a_grid_is_refused() -> None:
-    with pytest.raises(BudgetError, match="too small to make a grid"):
+    with pytest.raises(BudgetError, match="too small for a grid"):
         Scores(np.array([1e-320]), 5e-324).steps()

@@ -57,7 +57,7 @@ def test_only_a_single_row_unit_under_add_remove_is_a_single_cell() -> None:
 
 
 def test_zero_sensitivity_is_refused() -> None:
-    with pytest.raises(BudgetError, match="positive"):
+    with pytest.raises(BudgetError, match="expected numbers above 0"):
         Sensitivity(Fraction(0), Fraction(0))
 
 

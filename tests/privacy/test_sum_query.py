@@ -78,12 +78,12 @@ def test_a_statement_of_less_would_be_wrong() -> None:
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
-        ({"steps": 0}, "1 to 2"),
-        ({"steps": MOST_STEPS + 1}, "1 to 2"),
+        ({"steps": 0}, "whole number from 1 to 16,777,216"),
+        ({"steps": MOST_STEPS + 1}, "whole number from 1 to 16,777,216"),
         ({"units": (np.nan,)}, "finite"),
         ({"units": (-1.0,)}, "at least 0"),
-        ({"centres": (1.0, 2.0)}, "not one"),
-        ({"power": 3}, "not one"),
+        ({"centres": (1.0, 2.0)}, "as many units"),
+        ({"power": 3}, "power 0 to 2"),
         ({"power": 0}, "each as 1"),
     ],
 )

@@ -250,7 +250,7 @@ def at(name: str, place: int, value: Any) -> Change:
             lambda _, a: a.update(model_zeros_allowed=a["model_zeros_allowed"].astype(np.int8)),
             "another type of numbers",
         ),
-        (at("measured_stddev", 0, 0.0), "finite number > 0"),
+        (at("measured_stddev", 0, 0.0), "number (above 0|> 0|from 1e-60)"),
         (at("measured_values", 0, np.nan), "hold NaN"),
         (lambda _, a: a.update(measured_laplace=a["measured_laplace"].astype(np.uint8)), "another type of numbers"),
         (lambda m, _: m["model"].update(total=0.0), r"> 0.0 - at `\$.model.total`"),

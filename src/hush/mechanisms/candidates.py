@@ -21,7 +21,7 @@ from hush.core.rational import float_up
 from hush.mechanisms.session import Session
 from hush.privacy.gate import Counts
 from hush.privacy.selection import (
-    BETA,
+    FAILURE_PROBABILITY,
     LARGEST_SHIFT,
     ExponentialMechanism,
     GeneralizedExponentialMechanism,
@@ -209,7 +209,7 @@ def check_epsilon(epsilon: Fraction, candidates: int) -> None:
 
     >>> check_epsilon(Fraction(1, 1000), 50)
     """
-    if Fraction(2 * math.log(max(candidates, 2) / BETA)) > epsilon * Fraction(LARGEST_SHIFT):
+    if Fraction(2 * math.log(max(candidates, 2) / FAILURE_PROBABILITY)) > epsilon * Fraction(LARGEST_SHIFT):
         raise BudgetError(
             f"a choice by epsilon={float(epsilon):.3g} among {candidates:,} tables is too small for the generalised "
             "exponential mechanism; raise the budget or use selection='exponential'"
@@ -254,7 +254,7 @@ class MisfitRounds:
         pick = session.choose(scorer, law, note=f"{self._name}: choice {number}")
         epsilon = float(law.epsilon)
         if self._generalized:
-            slack = generalized_slack(weights, unit, epsilon, BETA, pick)
+            slack = generalized_slack(weights, unit, epsilon, FAILURE_PROBABILITY, pick)
         else:
             slack = exponential_slack(weights, unit, epsilon)
         self.last.note(number - 1, indices, {clique: tables[clique] for clique in cliques}, penalties, slack)

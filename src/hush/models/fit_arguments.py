@@ -13,7 +13,7 @@ from hush.core.errors import DataError, WorkloadError
 from hush.core.validation import check_number, check_whole
 from hush.linops import AllRange, Identity, Kronecker, LevelSums, LinearOperator, Prefix, Stack, Total
 from hush.linops.combination import Reordered
-from hush.privacy.measurement import EXTREME, Measurement, placed
+from hush.privacy.measurement import LARGEST_MAGNITUDE, Measurement, placed
 
 SMALLEST_TOTAL = 1.0  # a model needs rows
 MOST_DENSE_ENTRIES = 1 << 18  # of a query whose coefficients are found by a dense solver
@@ -48,15 +48,17 @@ def estimate_total(domain: Domain, measurements: Iterable[Measurement]) -> tuple
             "no measurement determines the total number of rows: their queries do not add up to all cells; "
             "give total=, or measure a marginal cell by cell"
         )
-    if not weighted / precision <= EXTREME:
-        raise DataError(f"the measurements add up to more than {EXTREME:g}; bring values and stddev to another scale")
+    if not weighted / precision <= LARGEST_MAGNITUDE:
+        raise DataError(
+            f"the measurements add up to more than {LARGEST_MAGNITUDE:g}; bring values and stddev to another scale"
+        )
     return max(weighted / precision, SMALLEST_TOTAL), precision**-0.5
 
 
 def checked_total(total: float) -> float:
     """A total given by the caller, checked."""
     hint = ", the number of rows, or None to estimate it"
-    return check_number(DataError, "total", total, least=1e-60, most=EXTREME, hint=hint)
+    return check_number(DataError, "total", total, least=1e-60, most=LARGEST_MAGNITUDE, hint=hint)
 
 
 def check_stopping(tolerance: float, iterations: int | None = None) -> None:

@@ -35,7 +35,7 @@ def run_trials(
 ) -> tuple[int, int, int]:
     """Run trials from `first` until `out` is full, the words run out, or a trial cannot be decided in floats.
 
-    Returns (filled, trial, status): the trial to resume at, or the undecided one.
+    Returns (filled, trial, status): the trial to resume at, or the undecided one. `Envelope` explains the arguments.
     """
     trials = words.size // per_trial
     width = np.int64(1) << shift
@@ -46,6 +46,7 @@ def run_trials(
     for trial in range(first, trials):
         if filled == out.size:
             return filled, trial, DONE
+        # The words of the trial: u for the block, v for sign and offset, w for acceptance.
         base = trial * per_trial
         u = words[base]
         if per_trial == 1:
@@ -55,11 +56,13 @@ def run_trials(
         else:
             v = words[base + 1]
             w = words[base + per_trial - 1]
+        # The block, by inversion.
         j = guide[u >> np.uint64(56)]
         while j < last and u >= table[j]:
             j += 1
         if j == last or (j > 0 and u - table[j - 1] < np.uint64(gap)):
             return filled, trial, UNDECIDED_BLOCK
+        # The offset within the block, accepted with probability p.
         offset = np.int64((v >> np.uint64(1)) & mask)
         start = j * width
         if shift > 0:
@@ -72,6 +75,7 @@ def run_trials(
                 if a * unit >= p * (1.0 + slack):
                     continue
                 return filled, trial, UNDECIDED_ACCEPT
+        # The sign; zero must not count twice.
         y = start + offset
         if v & np.uint64(1):
             if y == 0:

@@ -1,4 +1,8 @@
-"""Accounts: who must be asked, and charged, before private data is read."""
+"""Accounts: every account is asked, and charged, before private data is read.
+
+An allowance is the account of one release: the part of a budget that the release may spend. Its charges also go to a
+parent account, such as the ledger of the dataset.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, price
 from hush.privacy.privacy_filter import Tally, is_within, keeps_delta, left_of, pure_left
 
-MOST_RAISED = 1e6  # a cap that would allow more promises nothing, and nobody is told to set it
+LARGEST_SUGGESTED_CAP = 1e6  # a higher cap promises nothing, so messages never suggest one
 WITH_GAUSSIAN = "plan with Gaussian noise, such as mechanism='residual' or --mechanism residual"
 
 
@@ -23,7 +27,7 @@ class Account(Protocol):
 
     @property
     def budget(self) -> Budget:
-        """What may be spent in all."""
+        """The whole budget."""
 
     @property
     def remaining(self) -> Fraction:
@@ -37,12 +41,12 @@ class Account(Protocol):
 
 
 class Allowance:
-    """What one release may spend, within the process that makes it; every charge is also made to a parent.
+    """The budget of one release, within one process; every charge also goes to the parent account.
 
-    Charges may be chosen in the light of earlier answers: sum rho_t <= rho, or sum epsilon_t <= epsilon for a pure
-    budget, in exact fractions. Under (epsilon, delta), charges of both kinds add up as in `privacy_filter`.
+    Charges may depend on earlier answers: sum rho_t <= rho, or sum epsilon_t <= epsilon for a pure budget, in exact
+    fractions. Under (epsilon, delta), rho and pure epsilon add up by the rules of `privacy_filter`.
 
-    Privacy: a filter; whatever is charged, and however it was chosen, stays within the budget.
+    Privacy: a filter; all charges together stay within the budget, however they were chosen.
 
     >>> from hush.privacy.events import SelectionEvent
     >>> allowance = Allowance(Budget(rho=0.5))
@@ -57,7 +61,7 @@ class Allowance:
         self._parent = parent
         self._cost = Cost()
         self._tally = Tally()
-        self._lowered = Fraction(0)
+        self._withheld = Fraction(0)
         self._events: list[Event] = []
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -68,17 +72,17 @@ class Allowance:
 
     @property
     def cost(self) -> Cost:
-        """The exact sum of what was charged."""
+        """The exact sum of all charges."""
         return self._cost
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What was charged, in order."""
+        """All charged events, in order."""
         return tuple(self._events)
 
     @property
     def remaining(self) -> Fraction:
-        return max(left_of(self._budget, self._limit, self._cost, self._tally), Fraction(0)) - self._lowered
+        return max(left_of(self._budget, self._limit, self._cost, self._tally), Fraction(0)) - self._withheld
 
     def require(self, event: Event) -> None:
         """Raise BudgetError where `charge` would, here or at the parent; records nothing."""
@@ -87,7 +91,7 @@ class Allowance:
             self._parent.require(event)
 
     def charge(self, event: Event, *, note: str = "") -> None:
-        """Charge the event here and to the parent; if either refuses, nothing is recorded here."""
+        """Charge the event here and to the parent; if either refuses, this allowance records nothing."""
         if os.getpid() != self._process:
             raise BudgetError("an allowance belongs to the process that made it; make one in each process")
         cost = price(event)
@@ -98,25 +102,32 @@ class Allowance:
             self._record(event, cost)
 
     def resume(self, event: Event) -> None:
-        """Count what an earlier part of the same release spent; it is on the parent's record already.
+        """Count what an earlier run of the same release spent, which the parent has recorded already.
 
-        Privacy: lowers what is left, and can only be done before the first charge.
+        Privacy: lowers what is left; refused after the first charge.
         """
         cost = price(event)
         with self._lock:
             if self._events:
-                raise BudgetError("an allowance that was charged already cannot be resumed; make another")
+                raise BudgetError("an allowance that was charged already cannot be resumed; open a new one")
             self._check(event, cost)
             self._record(event, cost)
 
     def lower(self, remaining: Fraction) -> None:
-        """Leave no more than this, in the unit of `budget.limit`; what is left is never raised."""
+        """Withhold all but `remaining`, in the unit of `budget.limit`; never raises what is left."""
         with self._lock:
-            self._lowered += max(self.remaining - remaining, Fraction(0))
+            self._withheld += max(self.remaining - remaining, Fraction(0))
 
     def _check(self, event: Event, cost: Cost) -> None:
         check_affordable(
-            self._budget, self._limit, self._cost, self._tally, event, cost, what="this release", withheld=self._lowered
+            self._budget,
+            self._limit,
+            self._cost,
+            self._tally,
+            event,
+            cost,
+            what="this release",
+            withheld=self._withheld,
         )
 
     def _record(self, event: Event, cost: Cost) -> None:
@@ -125,11 +136,11 @@ class Allowance:
         self._events.append(event)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("an allowance cannot be copied: each copy would spend the whole of it")
+        raise TypeError("an allowance cannot be copied: each copy could spend all of it")
 
 
 def used_up(remaining: Fraction, limit: Fraction) -> bool:
-    """Whether nothing is left but what rounding against the spender leaves over."""
+    """Whether all is spent, up to the remainder that rounding leaves."""
     return remaining * 10**9 < limit
 
 
@@ -147,9 +158,10 @@ def check_affordable(
 ) -> None:
     """Raise BudgetError unless a charge fits in what is left; a cost without a bound never fits.
 
-    `withheld` is a part of the limit that may not be spent. `raising` says how to raise the limit to an amount that is
-    enough, if that can be done.
+    `withheld` is the part of the limit that may not be spent. `raising(amount)` says how to raise the limit to an
+    amount, if the account has a way to do so.
     """
+    # A cost without a bound in the unit of the budget never fits.
     remaining = max(left_of(budget, limit, spent, tally), Fraction(0)) - withheld
     requested = budget.spent(cost)
     if not isinstance(requested, Fraction):
@@ -160,61 +172,61 @@ def check_affordable(
             "or a budget with a delta"
         )
         raise BudgetError(f"{what}: the event {rule}", remaining=remaining, requested=requested)
+
+    # The charge fits if all charges together keep the budget, and what is withheld stays unspent.
     total, after = spent + cost, tally.with_charge(event, cost)
     within = requested >= 0 and is_within(budget, limit, total, after)
     if within and (not withheld or left_of(budget, limit, total, after) >= withheld):
         return
+
+    # It does not fit: say why, and what to do.
     if cost.delta and not keeps_delta(budget, limit, total, after):
         raise BudgetError(f"{what}: {_delta_refusal(budget, spent, cost)}", remaining=remaining, requested=requested)
     message = f"{what}: {_refusal(budget, limit, spent, cost, remaining)}"
-    if raising is not None and requested <= MOST_RAISED:
+    if raising is not None and requested <= LARGEST_SUGGESTED_CAP:
         enough = limit - remaining + requested
         if after.laplace and budget.epsilon and not budget.pure:
-            enough = _enough(budget, total, after)
+            # Costs of both kinds do not add up to a limit, so try budgets of growing epsilon, two percent apart.
+            larger = budget
+            while not is_within(larger, larger.limit, total, after):
+                larger = Budget(epsilon=(larger.epsilon or 1.0) * 1.02, delta=budget.delta)
+            enough = larger.limit
         message += f"; or {raising(enough)}"
     raise BudgetError(message, remaining=remaining, requested=requested)
 
 
 def _refusal(budget: Budget, limit: Fraction, spent: Cost, cost: Cost, remaining: Fraction) -> str:
-    """Why a charge does not fit, and what to do beside raising the limit."""
+    """Why a charge does not fit, and what to do apart from raising the limit."""
     unit = "epsilon" if budget.pure else "rho"
     asked, left = float_up(Fraction(budget.spent(cost))), float_down(remaining)
     form = ".6g" if f"{asked:.6g}" != f"{left:.6g}" else ".17g"
     message = f"a charge of {unit}={asked:{form}} exceeds the {left:{form}} left; add noise or ask for less"
     if used_up(remaining, limit):
         message = (
-            f"a charge of {unit}={asked:.6g} exceeds what is allowed: nothing is left; ask what was "
-            "released before, at no cost"
+            f"a charge of {unit}={asked:.6g} exceeds what is allowed: nothing is left; query an existing release, "
+            "which is free"
         )
     if budget.pure or cost.epsilon is None:
         return message
     epsilon, pure = float_up(cost.epsilon), pure_left(budget, spent)
     if budget.epsilon is None:
-        why = f"it is counted in zCDP, where pure epsilon={epsilon:.6g} costs epsilon^2 / 2; plan with a delta"
+        why = f"this budget is in zCDP, where pure epsilon={epsilon:.6g} costs epsilon^2 / 2; plan with a delta"
     elif pure is None:
-        why = f"pure epsilon={epsilon:.6g} no longer adds up by itself, since other noise was charged; {WITH_GAUSSIAN}"
+        why = f"pure epsilon={epsilon:.6g} cannot be added alone, since other noise was charged; {WITH_GAUSSIAN}"
     else:
         rest = max(float_down(pure), 0.0)
-        why = f"it is pure epsilon={epsilon:.6g}, and {rest:.6g} is left of that; {WITH_GAUSSIAN}"
+        why = f"of pure epsilon it needs {epsilon:.6g}, and {rest:.6g} is left; {WITH_GAUSSIAN}"
     return f"{message} ({why})"
 
 
 def _delta_refusal(budget: Budget, spent: Cost, cost: Cost) -> str:
-    """Why a charge with a delta of its own does not fit."""
+    """Why an event that has its own delta does not fit."""
     if not budget.delta:
         return f"the event needs delta={float_up(cost.delta):.6g}, and the budget {budget} states none; state a delta"
     left = Fraction(budget.delta) - spent.delta
     if cost.delta > left:
         return f"a charge of delta={float_up(cost.delta):.6g} exceeds the {max(float_down(left), 0.0):.6g} left"
     return (
-        "an event with a delta of its own must be charged before any other, since others may use the whole delta; "
-        "charge it to another dataset of the ledger, whose promise stands beside that of this one"
+        "an event with its own delta must be charged before all others, since others may use the whole delta; "
+        "charge it to another dataset of the ledger, whose promise does not include this one"
     )
-
-
-def _enough(budget: Budget, total: Cost, tally: Tally) -> Fraction:
-    """The limit of a budget of larger epsilon that covers charges of both kinds, within a few percent of the least."""
-    grown = budget
-    while not is_within(grown, grown.limit, total, tally):
-        grown = Budget(epsilon=(grown.epsilon or 1.0) * 1.02, delta=budget.delta)
-    return grown.limit

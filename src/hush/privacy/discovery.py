@@ -1,18 +1,18 @@
-"""Discovery: which keys of an unknown list may be released, such as queries that many people typed.
+"""Discovery: which keys may be released when nobody can list them beforehand, such as queries that people typed.
 
-Nobody can list the keys beforehand, so a key that one person alone holds must stay unseen but for a small probability
-delta. A key that n units hold is released with probability pi(n), and
+A key that only one person holds may be released with a small probability delta at most. A key that n units hold is
+released with probability pi(n), and
 
     pi(0) = 0,  pi(n + 1) = min(e^eps pi(n) + delta, 1 - e^-eps (1 - pi(n) - delta), 1),
 
-is the largest table for which the bit "released or not" is (eps, delta)-DP when n changes by one. A key of one unit is
-released with probability delta exactly.
+are the largest probabilities for which the bit "released or not" is (eps, delta)-DP when n changes by one. So a key of
+one unit is released with probability delta exactly.
 
 Proof: with p = pi(n) and q = pi(n + 1), the bit is (eps, delta)-DP if and only if q <= e^eps p + delta,
-1 - p <= e^eps (1 - q) + delta, and the same with p and q exchanged. The first two are the two terms of the minimum, and
-the others hold since p <= q. Rounding pi down to multiples of 2^-128 step by step, with e^eps rounded down and e^-eps
-rounded up, keeps both. The bits of different keys are independent given the counts, so the losses and the deltas of the
-keys that a unit moves add up; a key that no unit of either table holds is in neither.
+1 - p <= e^eps (1 - q) + delta, and both hold with p and q exchanged. The first two are the terms of the minimum, and
+the exchanged ones hold since p <= q. Rounding pi down to multiples of 2^-128 step by step, with e^eps rounded down and
+e^-eps rounded up, preserves all four. The bits of different keys are independent given the counts, so the losses and
+deltas of the keys that a unit holds add up. A key that no unit holds is never released.
 
 Reference: [Desfontaines et al. 2022, Thm 1].
 """
@@ -27,34 +27,33 @@ from typing import Any
 import numpy as np
 
 from hush.core.arrays import Integers
-from hush.core.errors import BudgetError
+from hush.core.errors import BudgetError, shown
 from hush.privacy.events import DiscoveryEvent, Event
-from hush.privacy.exact_sampling import Entropy, exp_bounds, one_word
+from hush.privacy.exact_sampling import WORD_BITS, Entropy, exp_bounds, one_word
 
-BITS = 128
-ONE = 1 << BITS
+PROBABILITY_BITS = 128  # probabilities are multiples of 2^-128
+CERTAIN = 1 << PROBABILITY_BITS
 LONGEST_TABLE = 1 << 20
-_WORD = 64
 
 
 @dataclass(frozen=True, slots=True)
 class KeyDiscovery:
-    """Release keys by how many units hold them, each at (epsilon, delta).
+    """Releases each key by an (epsilon, delta)-DP bit that depends on how many units hold the key.
 
     >>> law = KeyDiscovery(Fraction(2), Fraction(1, 200_000))
     >>> law.probability(1), law.usual
     (Fraction(1, 200000), 7)
 
-    Privacy: a unit that holds m keys moves m counts by one, or 2 m where units are exchanged; see the module.
+    Privacy: a unit that holds m keys moves m counts by one, or 2 m counts where units are replaced; see the module.
     """
 
     epsilon: Fraction
     delta: Fraction
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "delta"):
-            if not isinstance(getattr(self, name), Fraction) or getattr(self, name) <= 0:
-                raise BudgetError(f"discovery needs a positive {name}, as a Fraction")
+        for name, value in (("epsilon", self.epsilon), ("delta", self.delta)):
+            if not isinstance(value, Fraction) or value <= 0:
+                raise BudgetError(f"{name}={shown(value)} of a key discovery: expected a Fraction above 0")
         if self.delta > Fraction(1, 2) or self.epsilon > 64:
             raise BudgetError(
                 f"epsilon={float(self.epsilon):g}, delta={float(self.delta):g}: too large to promise anything"
@@ -65,32 +64,32 @@ class KeyDiscovery:
         _table(self.epsilon, self.delta)
 
     def event(self, keys: int) -> Event:
-        """The cost, for units that move the counts of at most this many keys by one each."""
+        """The cost, for units that move the counts of at most `keys` keys by one each."""
         return DiscoveryEvent(self.epsilon, self.delta, keys)
 
     @property
     def table(self) -> tuple[int, ...]:
-        """2^128 pi(n) for n = 0, 1, ... up to the first n that is released always."""
+        """2^128 pi(n) for n = 0, 1, ... up to the first n at which a key is always released."""
         return _table(self.epsilon, self.delta)
 
     def probability(self, units: int) -> Fraction:
-        """How likely a key that this many units hold is released, exactly as it is drawn.
+        """The exact probability that a key held by a number of units is released.
 
-        Exactly delta for one unit, where delta is a multiple of 2^-128 or a fraction p/q that is compared as such.
+        For one unit it is delta itself, and not delta rounded to a multiple of 2^-128.
         """
         if units == 1:
             return self.delta
-        return Fraction(self.table[min(units, len(self.table) - 1)], ONE)
+        return Fraction(self.table[min(units, len(self.table) - 1)], CERTAIN)
 
     @property
     def usual(self) -> int:
-        """The least number of units from which a key is released more often than not."""
-        return next(units for units, chance in enumerate(self.table) if 2 * chance >= ONE)
+        """The least number of units at which a key is released at least half the time."""
+        return next(units for units, chance in enumerate(self.table) if 2 * chance >= CERTAIN)
 
     def choose(self, counts: Integers, entropy: Entropy) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which keys are released, given how many units hold each."""
         table = self.table
-        high = np.array([min(chance >> _WORD, (1 << _WORD) - 1) for chance in table], dtype=np.uint64)
+        high = np.array([min(chance >> WORD_BITS, (1 << WORD_BITS) - 1) for chance in table], dtype=np.uint64)
         units = np.minimum(counts, len(table) - 1)
         drawn = entropy.words(len(counts))
         chosen = drawn < high[units]
@@ -100,10 +99,10 @@ class KeyDiscovery:
         return np.asarray((chosen | always) & (counts > 0))
 
     def _finish(self, prefix: int, units: int, entropy: Entropy) -> bool:
-        """Whether a uniform number that begins with these bits is below the probability, by drawing more of them."""
-        chance, bits = self.probability(units), _WORD
+        """Whether a uniform number whose first word is `prefix` is below the probability, by drawing more words."""
+        chance, bits = self.probability(units), WORD_BITS
         while True:
-            prefix, bits = (prefix << _WORD) | one_word(entropy), bits + _WORD
+            prefix, bits = (prefix << WORD_BITS) | one_word(entropy), bits + WORD_BITS
             scaled = chance * (1 << bits)
             if prefix + 1 <= scaled:
                 return True
@@ -113,16 +112,18 @@ class KeyDiscovery:
 
 @lru_cache(maxsize=64)
 def _table(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
-    low, high = exp_bounds(epsilon, BITS)
-    grown = ONE * ONE // high  # 2^128 e^eps, rounded down
-    least = delta.numerator * ONE // delta.denominator
+    low, high = exp_bounds(epsilon, PROBABILITY_BITS)
+    grown = CERTAIN * CERTAIN // high  # 2^128 e^eps, rounded down
+    least = delta.numerator * CERTAIN // delta.denominator
     if not least or not low:
         raise BudgetError(f"delta={float(delta):g}: too small for anything to be released; raise it")
     table = [0]
-    while table[-1] < ONE:
+    while table[-1] < CERTAIN:
         chance = table[-1]
-        rest = max(ONE - chance - least, 0)
-        table.append(min((grown * chance >> BITS) + least, ONE - (-(-high * rest >> BITS)), ONE))
+        rest = max(CERTAIN - chance - least, 0)
+        table.append(
+            min((grown * chance >> PROBABILITY_BITS) + least, CERTAIN - (-(-high * rest >> PROBABILITY_BITS)), CERTAIN)
+        )
         if len(table) > LONGEST_TABLE:
             raise BudgetError(f"epsilon={float(epsilon):g}: too small for anything to be released; raise it")
     return tuple(table)

@@ -1,25 +1,25 @@
 """Exact sampling of the discrete Gaussian and discrete Laplace laws from random bits of the operating system.
 
-Inversion between blocks, rejection within. Seeded bits are for tests only.
+A block of integers is drawn by inversion, an integer within it by rejection. Seeded bits are for tests only.
 
 The law is P(y) proportional to exp(-f(|y|)) with f increasing: f(y) = y^2/(2 sigma^2), or y/scale. The integers
 |y| = j w + r, 0 <= r < w = 2^b, form blocks; within block j the weight is at most c_j = exp(-f(j w)). One trial:
 
 1. draw block j with probability c_j / sum(c) by inversion of a uniform U against C_j = (c_0 + ... + c_j) / sum(c);
 2. draw r uniform below 2^b, and a sign;
-3. accept with probability exp(-(f(j w + r) - f(j w))), and refuse the negative zero.
+3. accept with probability exp(-(f(j w + r) - f(j w))), and reject the negative zero.
 
-An accepted y has exactly the law. Step 2 is exact bits. Steps 1 and 3 compare a uniform number, of which the first
-words are drawn, with a real number held between bounds:
+An accepted y has exactly the law. Step 2 uses bits as they are. Steps 1 and 3 compare a uniform number, of which the
+first words are drawn, with a real number that is known within bounds:
 
 - block bounds come from integer arithmetic (`_cumulative`): floor(2^t C_j) is known up to `gap`, for a table of t = 32
   or 64 bits, so that only a U within `gap` 2^-t of a C_j, or beyond the last tabulated block, is undecided;
 - acceptance uses x computed in at most 4 roundings (relative error below 2^-50) and exp of a libm or numpy with error
-  below 16 ulp; for x <= 745 both stay below 2^-40 relative in exp(-x), and SLACK = 2^-38 bounds their sum.
+  below 16 ulp; for x <= 745 both stay below 2^-40 relative in exp(-x), and EXP_SLACK = 2^-38 bounds their sum.
 
-A trial takes one word where the scale allows (32 bits choose the block; a sign, an offset of b <= 8 bits, and at least
-23 bits decide acceptance), else two or three. An undecided comparison is finished exactly (`_finish_block`,
-`below_exp`) by drawing more bits of the same U. The result has the exact law whichever path was taken.
+A trial takes one word if the scale allows (32 bits for the block, one for the sign, b <= 8 for the offset, at least
+23 for acceptance), else two or three. An undecided comparison is finished exactly (`_finish_block`, `below_exp`) by
+drawing more bits of the same U. The result has the exact law whichever path was taken.
 
 Reference: the law is that of [CKS20, sec. 5]; docs/noise.md explains the block scheme.
 """
@@ -37,10 +37,11 @@ import numpy as np
 from hush.core.arrays import Integers
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
+WORD_BITS = 64
 
 
 class Entropy(Protocol):
-    """Independent uniform 64-bit words; `private` says whether noise made of them protects anybody."""
+    """Independent uniform 64-bit words; `private` says whether noise drawn from them protects anybody."""
 
     @property
     def private(self) -> bool: ...
@@ -50,8 +51,8 @@ class Entropy(Protocol):
 class SystemEntropy:
     """The operating system's generator, read afresh for every word.
 
-    Nothing is buffered between calls, so that forked processes never share noise and no state can be seeded. An object
-    holds nothing, so that no one of them can be made to draw other words.
+    Nothing is buffered between calls, so forked processes never share noise and no state can be seeded. An instance has
+    no attributes, so none can be changed to draw other words.
     """
 
     __slots__ = ()
@@ -62,7 +63,7 @@ class SystemEntropy:
 
 
 class NotPrivateEntropy:
-    """Reproducible words from a seed, for tests; whatever is made of them is stamped as not private."""
+    """Reproducible words from a seed, for tests; what is drawn from them is marked as not private."""
 
     private = False
 
@@ -78,9 +79,6 @@ def one_word(entropy: Entropy) -> int:
     return int(entropy.words(1)[0])
 
 
-_WORD = 64
-
-
 def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     """Integers (low, high) with low <= 2^bits exp(-x) <= high, for x >= 0; high - low is at most 1 for bits <= 300.
 
@@ -88,7 +86,7 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     """
     if x == 0:
         return 1 << bits, 1 << bits
-    if x > bits:  # exp(-x) < 2^-bits, and squaring would only lose bits
+    if x > bits:  # then exp(-x) < 2^-bits
         return 0, 1
     halvings = max(0, math.ceil(x).bit_length() + 1)
     work = bits + 2 * halvings + 24
@@ -102,9 +100,10 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _series(t: int, work: int, parity: int) -> int:
-    """A bound on 2^work exp(-t/2^work), 0 <= t/2^work <= 1/2+: below for parity 0, above for parity 1.
+    """A bound on 2^work exp(-t/2^work) for 0 <= t/2^work <= 1/2+: a lower one for parity 0, an upper one for parity 1.
 
-    Terms of the alternating series fall, so stopping after a negative (positive) one bounds from below (above).
+    The terms of the alternating series decrease, so a sum that ends with a negative (positive) term is a lower (upper)
+    bound.
     """
     total = low_term = high_term = 1 << work
     n = 0
@@ -130,35 +129,48 @@ def below_exp(prefix: int, bits: int, x: Fraction, entropy: Entropy) -> bool:
             return True
         if prefix >= high:
             return False
-        prefix = (prefix << _WORD) | one_word(entropy)
-        bits += _WORD
+        prefix = (prefix << WORD_BITS) | one_word(entropy)
+        bits += WORD_BITS
 
 
-SLACK = 2.0**-38
-_CHUNK = 1 << 15
-_HALF = 32
-_SHIFTS = (8, 20)  # the largest b for which one word, or two, leave enough bits to decide acceptance
+EXP_SLACK = 2.0**-38  # bounds the relative error of exp(-x) in floats; see the module docstring
+_TRIALS_AT_ONCE = 1 << 15
+_HALF_WORD = 32  # bits
+_LARGEST_SHIFTS = (8, 20)  # the largest b for which one word, or two, leave enough bits to decide acceptance
 
 
 class Envelope:
-    """The block table of one law at one scale; immutable and free of data, so it may be cached.
+    """The table of blocks of one law at one scale; immutable and free of data, so it may be cached.
 
     `rate` is 1/(2 sigma^2) for the quadratic law and 1/scale for the linear one: f(y) = rate y^2 or rate y.
     `table_bits` and `slack` differ from their defaults only in tests, to force undecided comparisons.
     """
 
-    def __init__(self, rate: Fraction, *, quadratic: bool, table_bits: int | None = None, slack: float = SLACK) -> None:
+    def __init__(
+        self, rate: Fraction, *, quadratic: bool, table_bits: int | None = None, slack: float = EXP_SLACK
+    ) -> None:
         self.rate = rate
         self.quadratic = quadratic
         self.slack = slack
-        self.shift = _block_shift(rate, quadratic)
-        self.per_trial = 1 + sum(self.shift > limit for limit in _SHIFTS)
-        self.block_bits = _HALF if self.per_trial == 1 else _WORD
-        self.drop, self.accept_bits = self._acceptance_bits()
+
+        # Blocks of 2^shift integers are at most a quarter of the scale wide: sigma = sqrt(1/(2 rate)), or 1/rate.
+        quarter_squared = (1 / (2 * rate) if quadratic else 1 / rate**2) / 16
+        self.shift = max(0, (quarter_squared.numerator // quarter_squared.denominator).bit_length() - 1) // 2
+
+        # The words of a trial. The last word is shifted by `drop`; the bits that stay, at most 53, decide acceptance.
+        self.per_trial = 1 + sum(self.shift > limit for limit in _LARGEST_SHIFTS)
+        self.block_bits = _HALF_WORD if self.per_trial == 1 else WORD_BITS
+        if self.per_trial == 1:
+            self.drop, self.accept_bits = 1 + self.shift, _HALF_WORD - 1 - self.shift
+        else:
+            self.drop = max(1 + self.shift, 11) if self.per_trial == 2 else 11
+            self.accept_bits = WORD_BITS - self.drop
+
+        # The cumulative probabilities of blocks, left-aligned in 64 bits, and where a search by the top 8 bits starts.
         table_bits = self.block_bits if table_bits is None else table_bits
         low, high = self._cumulative(table_bits)
-        self.gap = max(above - below for below, above in zip(low, high, strict=True)) << (_WORD - table_bits)
-        self.table = np.array([entry << (_WORD - table_bits) for entry in low], dtype=np.uint64)
+        self.gap = max(above - below for below, above in zip(low, high, strict=True)) << (WORD_BITS - table_bits)
+        self.table = np.array([entry << (WORD_BITS - table_bits) for entry in low], dtype=np.uint64)
         self.guide = np.searchsorted(self.table, np.arange(256, dtype=np.uint64) << np.uint64(56), side="right")
         self.inverse = float(rate)
 
@@ -171,12 +183,13 @@ class Envelope:
         out = np.empty(count, dtype=np.int64)
         filled = 0
         while filled < count:
-            trials = min(_CHUNK, (count - filled) + (count - filled) // 8 + 8)
+            trials = min(_TRIALS_AT_ONCE, (count - filled) + (count - filled) // 8 + 8)
             words = entropy.words(trials * self.per_trial)
             filled = self._consume(words, out, filled, entropy)
         return out
 
     def _consume(self, words: Words, out: Integers, filled: int, entropy: Entropy) -> int:
+        """Run the trials of these words, undecided ones exactly; returns how many entries of `out` are filled."""
         from hush.privacy._kernels import DONE, UNDECIDED_BLOCK, run_trials
 
         trial = 0
@@ -195,11 +208,15 @@ class Envelope:
             trial += 1
 
     def _finish(self, words: list[int], block_undecided: bool, entropy: Entropy) -> int | None:
-        """One trial from its words with exact comparisons; None where it is refused."""
+        """One trial from its words with exact comparisons; None if it is rejected."""
         u, v, w = (
-            (words[0] >> _HALF, *[words[0] & (2**_HALF - 1)] * 2) if self.per_trial == 1 else (*words[:2], words[-1])
+            (words[0] >> _HALF_WORD, *[words[0] & (2**_HALF_WORD - 1)] * 2)
+            if self.per_trial == 1
+            else (*words[:2], words[-1])
         )
-        block = self._finish_block(u, entropy) if block_undecided else self._block(u)
+        aligned = np.uint64(u << (WORD_BITS - self.block_bits))
+        decided = None if block_undecided else int(np.searchsorted(self.table, aligned, side="right"))
+        block = self._finish_block(u, entropy) if decided is None else decided
         offset = (v >> 1) & ((1 << self.shift) - 1)
         accepted = below_exp(w >> self.drop, self.accept_bits, self.exponent(block, offset), entropy)
         y = (block << self.shift) + offset
@@ -208,22 +225,12 @@ class Envelope:
             return None
         return -y if negative else y
 
-    def _acceptance_bits(self) -> tuple[int, int]:
-        """How far the last word is shifted for the acceptance test, and how many bits are left (at most 53)."""
-        if self.per_trial == 1:
-            return 1 + self.shift, _HALF - 1 - self.shift
-        drop = max(1 + self.shift, 11) if self.per_trial == 2 else 11
-        return drop, _WORD - drop
-
-    def _block(self, u: int) -> int:
-        return int(np.searchsorted(self.table, np.uint64(u << (_WORD - self.block_bits)), side="right"))
-
     def _finish_block(self, u: int, entropy: Entropy) -> int:
         """The block of a uniform number whose first `block_bits` bits are u, by more words and a finer table."""
         bits = self.block_bits
         while True:
-            u = (u << _WORD) | one_word(entropy)
-            bits += _WORD
+            u = (u << WORD_BITS) | one_word(entropy)
+            bits += WORD_BITS
             low, high = self._cumulative(bits)
             above = next((j for j, entry in enumerate(low) if u + 1 <= entry), None)
             if above is not None and (above == 0 or u >= high[above - 1]):
@@ -256,20 +263,14 @@ class Envelope:
         return lows, highs
 
 
-def _block_shift(rate: Fraction, quadratic: bool) -> int:
-    """b with 2^b at most a quarter of the scale: sigma = sqrt(1/(2 rate)), or 1/rate."""
-    quarter = (1 / (2 * rate) if quadratic else 1 / rate**2) / 16
-    return max(0, (quarter.numerator // quarter.denominator).bit_length() - 1) // 2
-
-
 @lru_cache(maxsize=4096)
 def envelope(rate: Fraction, quadratic: bool) -> Envelope:
-    """The table of a law, kept for repeated use; a table is public and holds no randomness."""
+    """The table of a law, cached; it is public and holds no randomness."""
     return Envelope(rate, quadratic=quadratic)
 
 
 def numpy_trials(table: Envelope, words: Words) -> tuple[Integers, Integers]:
-    """The compiled loop's twin: the value of every trial, and 1 where accepted, 0 refused, -1 undecided."""
+    """The numpy twin of `run_trials`: the value of every trial, and 1 if accepted, 0 if rejected, -1 if undecided."""
     trials = words.reshape(-1, table.per_trial)
     if table.per_trial == 1:
         u = trials[:, 0] & ~np.uint64(0xFFFFFFFF)
@@ -278,7 +279,7 @@ def numpy_trials(table: Envelope, words: Words) -> tuple[Integers, Integers]:
         u, v, w = trials[:, 0], trials[:, 1], trials[:, -1]
     block = np.searchsorted(table.table, u, side="right").astype(np.int64)
     below = np.where(block > 0, u - table.table[np.maximum(block - 1, 0)], np.uint64(2**64 - 1))
-    lost = (block == len(table.table)) | ((block > 0) & (below < np.uint64(table.gap)))
+    undecided = (block == len(table.table)) | ((block > 0) & (below < np.uint64(table.gap)))
     offset = ((v >> np.uint64(1)) & np.uint64((1 << table.shift) - 1)).astype(np.int64)
     a = (w >> np.uint64(table.drop)).astype(np.float64)
     start = block << table.shift
@@ -287,11 +288,11 @@ def numpy_trials(table: Envelope, words: Words) -> tuple[Integers, Integers]:
         x = x * (2.0 * start.astype(np.float64) + offset.astype(np.float64))
     p = np.exp(-x)
     unit = 2.0**-table.accept_bits
-    take = (a + 1.0) * unit <= p * (1.0 - table.slack) if table.shift else np.ones(len(u), dtype=bool)
-    leave = ~take & (a * unit >= p * (1.0 + table.slack))
+    accepted = (a + 1.0) * unit <= p * (1.0 - table.slack) if table.shift else np.ones(len(u), dtype=bool)
+    rejected = ~accepted & (a * unit >= p * (1.0 + table.slack))
     y = start + offset
     negative = (v & np.uint64(1)) == 1
-    verdict = np.where(take & ~(negative & (y == 0)), 1, 0)
-    verdict[~take & ~leave] = -1
-    verdict[lost] = -1
+    verdict = np.where(accepted & ~(negative & (y == 0)), 1, 0)
+    verdict[~accepted & ~rejected] = -1
+    verdict[undecided] = -1
     return np.where(negative, -y, y), verdict.astype(np.int64)

@@ -1,9 +1,9 @@
-"""The gate: the only way for noisy answers and private choices to leave a table, and the requests it takes.
+"""The gate: the only way for noisy answers and private choices to leave a table, and the requests that it accepts.
 
-The order is fixed: check all that is public, check that the budget suffices and that the rows keep to the schema,
-charge the account, count, add exact noise. A refused charge means that nothing was read. A failure after the charge
-costs budget and gives nothing away. Test harnesses see the gate through `watch`; whatever passes while it is watched,
-or with seeded bits, is stamped as not private.
+The order is fixed: check everything public, check that the budget suffices and that the rows conform to the schema,
+charge the account, count, add exact noise. If the charge is refused, nothing was counted. A failure after the charge
+costs budget and reveals nothing. Test harnesses observe the gate through `watch`; what passes a watched gate, or is
+drawn from seeded bits, is marked as not private.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Counts = Mapping[Clique, Exact]
 
 
 class Query(Protocol):
-    """Integer answers that add up over rows; everything but `answer`'s argument is public."""
+    """Integer answers that add up over rows; everything but the argument of `answer` is public."""
 
     @property
     def cliques(self) -> tuple[Clique, ...]: ...
@@ -51,7 +51,7 @@ class Query(Protocol):
 
 
 class LinearQuery(Query, Protocol):
-    """A query of sums of counts: its answers are `scale` times the rows of `operator` on the table of its clique.
+    """A query whose answers are `scale` times the rows of `operator` applied to the table of its clique.
 
     Without an operator the answers are the table itself.
     """
@@ -65,14 +65,14 @@ class LinearQuery(Query, Protocol):
 class DeclaredStatistic(ABC):
     """Integer answers that do not add up over rows, with a sensitivity that their type declares.
 
-    Each statistic is a frozen dataclass of its own, whose docstring says why the sensitivity holds for every pair of
-    neighbours. A request for one is checked, charged, batched and watched like a request for counts.
+    Each statistic is a frozen dataclass whose docstring proves the sensitivity for every pair of neighbours. The gate
+    checks, charges and batches a request for a statistic like a request for counts.
     """
 
     @property
     @abstractmethod
     def cliques(self) -> tuple[Clique, ...]:
-        """The tables of counts that it is computed from."""
+        """The tables of counts that the statistic is computed from."""
 
     @abstractmethod
     def sensitivity(self, *, max_rows: int, neighbours: Neighbours) -> Sensitivity:
@@ -84,7 +84,7 @@ class DeclaredStatistic(ABC):
 
 
 class SelectionFamily(Protocol):
-    """Exact scores of a family of candidates, listed or not: private, apart from their number and bounds."""
+    """Exact scores of a family of candidates, listed or implicit: private, apart from their number and bounds."""
 
     @property
     def candidates(self) -> int: ...
@@ -104,8 +104,8 @@ Choice = TypeVar("Choice", covariant=True)
 class Scorer(Protocol[ScoringOut]):
     """Scores of public candidates, computed from exact counts.
 
-    `row_norms` bounds how far one row moves any one score. The gate turns it into a bound for units of several rows and
-    for the relation of neighbours, hands that to `scores`, and takes no scores that claim less.
+    `row_norms` bounds how far one row moves any score. From it the gate computes the bound for its unit and neighbours,
+    passes the bound to `scores`, and refuses scores that claim a smaller sensitivity.
     """
 
     @property
@@ -118,7 +118,7 @@ class Scorer(Protocol[ScoringOut]):
 
 
 class SelectionLaw(Protocol[ScoringIn, Choice]):
-    """A law of private selection that prices itself."""
+    """A law of private selection, which states its own privacy cost."""
 
     def event(self) -> Event: ...
     def choose(self, scores: ScoringIn, entropy: Entropy) -> Choice: ...
@@ -144,11 +144,12 @@ class MarginalQuery:
         return counts[self.clique]
 
 
-LARGEST_ANSWER = 2**61
-MOST_SCORED_ROWS = 2**53  # scores are floats: larger counts would be rounded, and a row could move them by two
-BATCH_CELLS = 1 << 24
+LARGEST_ANSWER = 2**61  # leaves room for noise within int64
+MOST_SCORED_ROWS = 2**53  # scores are floats: larger counts would be rounded, and one row could move them by 2
+BATCH_CELLS = 1 << 24  # of the tables that are counted at a time
 
-# What draws is what is charged: laws of these very types, which cannot be changed once they are made.
+# Only laws of exactly these types draw, so that what draws is what was charged: they are immutable, and a subclass
+# could draw something else.
 NOISE_LAWS: tuple[type, ...] = (DiscreteGaussian, DiscreteLaplace)
 SELECTION_LAWS: tuple[type, ...] = (
     ExponentialMechanism,
@@ -165,10 +166,10 @@ SCORES: tuple[type, ...] = (Scores, PartitionCosts, TreeScores)
 class CountSource(Protocol):
     """Where exact counts come from.
 
-    `require` refuses cliques that cannot be counted, and `require_sums` sums that cannot be formed, by public facts
-    alone; `check` reads the rows and refuses values that the schema does not allow, and counts of more than `most_rows`
-    rows. All come before a charge, so that what cannot be done is not paid for; nothing is counted before it, and
-    nothing is read at all once the budget is spent.
+    `require` refuses cliques that cannot be counted, and `require_sums` sums that cannot be formed, from public facts
+    alone. `check` reads the rows and refuses values that the schema does not allow, and tables of more than `most_rows`
+    rows. The gate calls all three before it charges, so that nobody pays for what cannot be done. It counts nothing
+    before the charge, and reads nothing once the budget is spent.
     """
 
     @property
@@ -183,16 +184,16 @@ class CountSource(Protocol):
 
 
 class CoarseSource(CountSource, Protocol):
-    """A source that can merge levels of columns before it counts; which code counts as which level is public."""
+    """A source that can merge levels of columns before it counts; the merged level of each code is public."""
 
     def coarse(self, codes: Mapping[str, Integers]) -> CountSource: ...
 
 
 class KeySource(CountSource, Protocol):
-    """A source that also knows keys which nobody can list beforehand, such as texts that people typed.
+    """A source of keys that nobody can list beforehand, such as texts that people typed.
 
-    `key_counts` says how many units hold each key; a unit counts for at most `max_keys` of them, once each, and which
-    these are depends on that unit alone.
+    `key_counts` gives the number of units that hold each key. A unit counts once for each of at most `max_keys` keys,
+    which depend on that unit alone.
     """
 
     @property
@@ -226,7 +227,7 @@ _watcher: ContextVar[Watcher | None] = ContextVar("hush_gate_watcher", default=N
 
 @contextmanager
 def watch(watcher: Watcher) -> Iterator[None]:
-    """Let a test harness see and replace what passes every gate of this context; stamps it as not private."""
+    """Let a test harness see and replace what passes any gate in this context, which is marked as not private."""
     token = _watcher.set(watcher)
     try:
         yield
@@ -237,9 +238,9 @@ def watch(watcher: Watcher) -> Iterator[None]:
 class Gate:
     """Noisy answers and private choices about one table, within one account.
 
-    Privacy: the sum of the charged events, under `neighbours`; each event is made by the law that draws. Laws are of
-    the closed sets `NOISE_LAWS`, `SELECTION_LAWS` and `DISCOVERY_LAWS`, queries and scorers are frozen, so that nothing
-    can price one thing and draw another.
+    Privacy: the sum of the charged events, under `neighbours`; the law that draws makes the event. Laws must be in
+    `NOISE_LAWS`, `SELECTION_LAWS` or `DISCOVERY_LAWS`, and queries and scorers must be frozen, so that nothing can
+    state the cost of one thing and draw another.
     """
 
     def __init__(
@@ -252,24 +253,24 @@ class Gate:
     ) -> None:
         self._table = table
         self._entropy = SystemEntropy() if entropy is None else entropy
-        self._seen = False  # whether a watcher saw anything pass
+        self._watched = False  # whether a watcher saw anything pass
         self._views: list[Gate] = []
         self.account = account
         self.neighbours = neighbours
 
     @property
     def private(self) -> bool:
-        """Whether all that passed, and what would pass now, is protected: bits not seeded, the gate not watched."""
-        here = type(self._entropy) is SystemEntropy and not self._seen and _watcher.get() is None
-        return here and all(view.private for view in self._views)
+        """Whether everything that passed, and what would pass now, is protected: no seeded bits, no watcher."""
+        protected = type(self._entropy) is SystemEntropy and not self._watched and _watcher.get() is None
+        return protected and all(view.private for view in self._views)
 
     @property
     def countable_cells(self) -> float:
-        """How many cells can be counted at once; public, and unknown of a table that does not say so."""
+        """How many cells can be counted at once; public, and infinite if the table does not say."""
         return float(getattr(self._table, "countable_cells", math.inf))
 
     def can_count(self, clique: Clique) -> bool:
-        """Whether the table over a clique can be counted, by public facts."""
+        """Whether the table over a clique can be counted, judged by public facts."""
         try:
             self._table.require([clique])
         except SizeError:
@@ -279,23 +280,23 @@ class Gate:
     def coarse(self, codes: Mapping[str, Integers]) -> Gate:
         """A gate over the same rows with levels merged, so that tables over wide columns are small.
 
-        Privacy: within the same account. Every row counts as one row still, whichever level its codes count as.
+        Privacy: charges go to the same account. Each row still counts as one row.
         """
         table: CoarseSource = self._table  # type: ignore[assignment]
         self._views.append(Gate(table.coarse(codes), self.account, neighbours=self.neighbours, entropy=self._entropy))
         return self._views[-1]
 
     def event(self, request: Request) -> Event:
-        """What a request costs on this table; public."""
+        """The cost of a request on this table; public."""
         if type(request.noise) not in NOISE_LAWS:
             raise BudgetError(_not_a_law("noise by", request.noise, NOISE_LAWS))
         return request.noise.event(self.bound(request.query))
 
     def measure(self, requests: Sequence[Request], *, note: str = "") -> Iterator[Measurement]:
-        """Charge for all requests at once, then answer them in order, a batch of counts at a time.
+        """Charge for all requests at once, then answer them in order, counting a batch at a time.
 
-        The charge is made by this call, before the first answer is asked for; answers already taken stay valid
-        whatever happens to the rest.
+        The call itself charges, before the caller asks for the first answer. Answers already received stay valid if a
+        later one fails.
         """
         requests = tuple(requests)
         events = [self.event(request) for request in requests]
@@ -305,11 +306,14 @@ class Gate:
             if summed := _sums(requests[start:stop]):
                 self._table.require_sums(summed)
         if requests:
-            self._charge(compose(events), note, most_rows=min(_most_rows(request.query) for request in requests))
+            # So many rows keep every answer below `LARGEST_ANSWER`.
+            most_rows = min(LARGEST_ANSWER // getattr(request.query, "largest_factor", 1) for request in requests)
+            self._charge(compose(events), note, most_rows=most_rows)
         return self._answers(requests, batches)
 
     def select(self, scorer: Scorer[Scoring], law: SelectionLaw[Scoring, Choice], *, note: str = "") -> Choice:
         """Charge for one choice, score the candidates, choose."""
+        # Check what is public: the law, the scorer and the tables it needs.
         if type(law) not in SELECTION_LAWS:
             raise BudgetError(_not_a_law("a choice by", law, SELECTION_LAWS))
         if isinstance(law, TopK):
@@ -318,6 +322,8 @@ class Gate:
         bound = sensitivity(scorer.row_norms, max_rows=self._table.unit.max_rows, neighbours=self.neighbours).l1
         self._table.require(scorer.cliques)
         self._charge(law.event(), note, most_rows=MOST_SCORED_ROWS)
+
+        # Score the candidates on exact counts. Messages about scores give their public bounds alone.
         counts = self._table.counts(scorer.cliques)
         with self._messages_kept(scorer):
             scores = scorer.scores(counts, bound)
@@ -327,8 +333,8 @@ class Gate:
             raise DataError(f"a scorer of {scorer.candidates} candidates gave another number of scores")
         if scores.sensitivity < bound:
             raise BudgetError(
-                f"{type(scorer).__name__} claims that a unit moves its scores by {scores.sensitivity:g}, but by its "
-                f"row_norms that is {float(bound):g} here; use the bound that `scores` is given"
+                f"{type(scorer).__name__} claims that a unit moves its scores by {scores.sensitivity:g}, but its "
+                f"row_norms allow {float(bound):g} here; use the bound passed to `scores`"
             )
 
         def draw() -> Choice:
@@ -338,10 +344,10 @@ class Gate:
         return draw() if watcher is None else watcher.selected(scorer, law, scores, draw)
 
     def discover(self, source: KeySource, law: KeyDiscovery, *, note: str = "") -> tuple[Any, ...]:
-        """Charge for a list of keys, count who holds each, and release those that the law lets through, sorted.
+        """Charge for a list of keys, count the units that hold each, and release the keys that the law draws, sorted.
 
-        Privacy: under `neighbours` a unit moves the counts of `max_keys` keys by one, of twice as many where units are
-        exchanged. The order of the keys tells nothing about their counts.
+        Privacy: under `neighbours` a unit moves the counts of `max_keys` keys by one, or of twice as many if units are
+        replaced. The order of the keys reveals nothing about their counts.
         """
         if type(law) not in DISCOVERY_LAWS:
             raise BudgetError(_not_a_law("discovery by", law, DISCOVERY_LAWS))
@@ -352,7 +358,7 @@ class Gate:
         self._charge(law.event(keys), note, most_rows=LARGEST_ANSWER)
         exact = source.key_counts()
         if any(type(count) is not int or count < 1 for count in exact.values()):
-            raise DataError("a source of keys gave a count that is no integer above 0")
+            raise DataError("a source of keys gave a count that is not a whole number above 0")
 
         def draw() -> tuple[Any, ...]:
             names = sorted(exact)
@@ -374,7 +380,7 @@ class Gate:
         return query.sensitivity(max_rows=max_rows, neighbours=self.neighbours)
 
     def _charge(self, event: Event, note: str, *, most_rows: int) -> None:
-        """Charge, once it is known that the budget suffices and that the rows are such as the schema allows."""
+        """Charge, after checking that the budget suffices and that the schema allows the rows."""
         self.account.require(event)
         self._table.check(most_rows)
         self.account.charge(event, note=note)
@@ -412,7 +418,7 @@ class Gate:
 
     @contextmanager
     def _messages_kept(self, asked: object) -> Iterator[None]:
-        """Keep back what a query or a scorer says of counts that it fails on; a watched gate lets it through."""
+        """Withhold the message of a query or scorer that fails on exact counts, unless the gate is watched."""
         try:
             yield
         except (HushError, MemoryError):
@@ -421,18 +427,18 @@ class Gate:
             if self._watcher() is not None:
                 raise
             raise DataError(
-                f"{type(asked).__name__} failed on the exact counts; its message could tell of them and is not shown; "
+                f"{type(asked).__name__} failed on the exact counts; its message could reveal them and is not shown; "
                 "find the cause on a made-up table, with hush.testing.check_replay"
             ) from None
 
     def _watcher(self) -> Watcher | None:
-        """The watcher, if there is one; what it sees is not private."""
+        """The watcher, if any; the gate remembers that it was watched."""
         watcher = _watcher.get()
-        self._seen = self._seen or watcher is not None
+        self._watched = self._watched or watcher is not None
         return watcher
 
     def _batches(self, requests: tuple[Request, ...]) -> Iterator[tuple[int, int]]:
-        """Runs of requests whose counts fit in about BATCH_CELLS cells."""
+        """Consecutive requests, as index ranges, whose counts fit in about `BATCH_CELLS` cells."""
         start, cells = 0, 0
         for index, request in enumerate(requests):
             added = sum(self._table.domain.size(clique) for clique in request.query.cliques)
@@ -444,29 +450,23 @@ class Gate:
             yield start, len(requests)
 
 
-def _most_rows(query: Query | DeclaredStatistic) -> int:
-    """How many rows a table may have for answers up to `LARGEST_ANSWER`."""
-    factor: int = getattr(query, "largest_factor", 1)
-    return LARGEST_ANSWER // factor
-
-
 def _require_frozen(asked: Query | DeclaredStatistic | Scorer[Any]) -> None:
-    """Refuse what could change between the charge and the answer."""
+    """Refuse an object that could change between the charge and the answer."""
     if not (is_dataclass(asked) and type(asked).__dataclass_params__.frozen):
         raise BudgetError(f"{type(asked).__name__} must be a frozen dataclass, or it could change after the charge")
 
 
-def _not_a_law(what: str, given: object, known: tuple[type, ...]) -> str:
+def _not_a_law(what: str, law: object, known: tuple[type, ...]) -> str:
     names = ", ".join(kind.__name__ for kind in known)
-    return f"{what} {type(given).__name__}: what is drawn must be what was charged; use one of {names}"
+    return f"{what} {type(law).__name__}: expected one of {names}, so that what is drawn is what was charged"
 
 
 def _cliques(requests: Sequence[Request]) -> list[Clique]:
-    """The tables of counts that some requests read, each once."""
+    """The cliques whose counts these requests read, each once."""
     queries = (request.query for request in requests if not isinstance(request.query, SumQuery))
     return list(dict.fromkeys(clique for query in queries for clique in query.cliques))
 
 
 def _sums(requests: Sequence[Request]) -> list[SumQuery]:
-    """The sums of values that some requests read, each once."""
+    """The sums of values that these requests read, each once."""
     return list(dict.fromkeys(request.query for request in requests if isinstance(request.query, SumQuery)))

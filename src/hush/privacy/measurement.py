@@ -1,7 +1,7 @@
-"""Measurement: noisy numbers about one table, from the gate or from elsewhere; Measurements: those of a strategy.
+"""Measurement: noisy numbers about one table, from the gate or from outside hush; Measurements: those of a strategy.
 
-A measurement says what was asked, by which law the noise was drawn, and over which attributes. The gate returns
-measurements, files keep them, and every estimator takes them.
+A measurement holds the query, the law of its noise and the attributes. The gate returns measurements, files store them,
+and every estimator takes them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from hush.core.constraints import check_axes
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError, DomainError, SizeError, WorkloadError, shown
 from hush.core.memory import available_memory, readable
+from hush.core.validation import check_choice, check_number
 from hush.linops import Identity, Kronecker, LinearOperator, Total
 from hush.linops.combination import Reordered
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 NoiseName: TypeAlias = Literal["gaussian", "laplace"]
 Block: TypeAlias = Callable[[int], LinearOperator] | LinearOperator
 
-NOISES = ("gaussian", "laplace")
-LABELLED = ("to_numpy", "__dataframe__")  # what pandas, polars and Arrow objects have, and plain arrays do not
-EXTREME = 1e60  # squares of larger numbers over smaller deviations could not be computed as floats
-_UNGUARDED = 1 << 23  # bytes of measurements below which free memory is not checked
+NOISE_NAMES = ("gaussian", "laplace")
+DATA_FRAME_MARKS = ("to_numpy", "__dataframe__")  # attributes of pandas, polars and Arrow objects, not of plain arrays
+LARGEST_MAGNITUDE = 1e60  # of values and 1 / stddev, so that squares of their products are finite floats
+_UNCHECKED_BYTES = 1 << 23  # measurements below this size are taken without a look at free memory
 
 
 @dataclass(frozen=True, slots=True)
 class StatedNoise:
-    """Noise known only by its standard deviation and kind."""
+    """Noise known only by its kind and standard deviation."""
 
     stddev: float
     name: NoiseName = "gaussian"
@@ -45,17 +45,18 @@ class StatedNoise:
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Measurement:
-    """Noisy numbers y = Q mu + noise about the marginal mu over a clique, from any mechanism or from outside.
+    """Noisy numbers y = Q mu + noise about the marginal mu over a clique, from any mechanism or from outside hush.
 
     `clique` names attributes in any order. Without a `query`, `values` is the noisy table over the clique in that
-    order, or the same flat (row-major), with levels in the order of the domain's codes. A `query` Q is a `hush.linops`
-    operator on that flat table, or a block of `hush.queries` for each attribute, whose product it is; `values` then
-    holds one number per query. `stddev` is the standard deviation of the noise of every number; for Laplace noise that
-    is sqrt(2) times its scale.
+    order, or the same table flattened (row-major), with levels in the order of the domain's codes. A `query` Q is a
+    `hush.linops` operator on the flat table, or a block of `hush.queries` for each attribute, which stands for their
+    product; `values` then holds one number per query. `stddev` is the standard deviation of the noise of every number;
+    for Laplace noise it is sqrt(2) times the scale.
 
-    Answers of the gate have an exact `law` and `raw` integers; `values` are these divided by the query's scale.
+    Answers of the gate have an exact `law` and `raw` integers; `values` are the raw integers divided by the query's
+    scale.
 
-    Privacy: holds noisy numbers only; whatever is computed from them is post-processing.
+    Privacy: holds noisy numbers only; everything computed from them is post-processing.
     Reference: [HDMM, sec. 4.2].
 
     >>> noisy = Measurement(("sex", "smokes"), [[40.2, 11.7], [35.9, 9.1]], stddev=2.0)
@@ -81,14 +82,21 @@ class Measurement:
         noise: NoiseName = "gaussian",
     ) -> None:
         names = _names(clique)
-        numbers, deviation = _numbers(values, names), _deviation(stddev, names)
-        if noise not in NOISES:
-            raise DataError(f"noise={shown(noise)} of {_what(names)}: expected 'gaussian' or 'laplace'")
+        numbers = _numbers(values, names)
+        deviation = check_number(
+            DataError,
+            f"{_what(names)}: stddev",
+            stddev,
+            least=1e-60,
+            most=LARGEST_MAGNITUDE,
+            hint=", the standard deviation of the noise of every value; without noise give a small one, such as 0.001",
+        )
+        check_choice(DataError, f"{_what(names)}: noise", noise, NOISE_NAMES)
         if isinstance(query, Mapping):
             if set(query) != set(names):
                 raise WorkloadError(
                     f"the query of {_what(names)} has blocks for {shown(tuple(query))}: expected one for each "
-                    "attribute of the clique; use queries.total for those that are summed out"
+                    "attribute of the clique; use queries.total for attributes that are summed out"
                 )
             query = dict(query)
         elif isinstance(query, LinearOperator):
@@ -124,14 +132,14 @@ class Measurement:
 
     @classmethod
     def of(cls, query: Query | DeclaredStatistic, integers: Integers, law: Noise | StatedNoise) -> Measurement:
-        """The exact answers to a query of the gate plus noise of this law; not checked."""
+        """The exact answers to a query of the gate plus noise of a law; not checked."""
         cliques = query.cliques
         clique = cliques[0] if len(cliques) == 1 else tuple(dict.fromkeys(name for names in cliques for name in names))
         return cls._unchecked(clique, integers, law, query)
 
     @property
     def query(self) -> LinearOperator | Mapping[str, Block] | None:
-        """What was asked of the table over the clique; None for the table itself."""
+        """The queries on the table over the clique; None for the table itself."""
         asked = self.asked
         if asked is None or isinstance(asked, LinearOperator | Mapping):
             return asked
@@ -142,7 +150,7 @@ class Measurement:
 
     @property
     def scale(self) -> int:
-        """The raw numbers are this many times those that `query` asks for."""
+        """The factor by which the raw numbers exceed the answers to `query`."""
         return getattr(self.asked, "scale", 1) if self._from_gate else 1
 
     @property
@@ -171,18 +179,17 @@ class Measurement:
         return int(self.raw.size)
 
     def floored(self, stddev: float) -> Measurement:
-        """The same numbers, with a standard deviation of at least this."""
+        """The same numbers, with a standard deviation of at least `stddev`."""
         if self.stddev >= stddev:
             return self
         law = StatedNoise(stddev * self.scale, self.noise)
         return self._unchecked(self.clique, self.raw, law, self.asked)
 
     def on(self, domain: Domain) -> Measurement:
-        """The same evidence with its clique in domain order; refuses what does not fit the domain.
+        """The same measurement with its clique in domain order; refuses a clique or query that does not fit the domain.
 
         Its `values` are floats. Its `query` is None, with `values` of shape `domain.sizes(clique)`, or an operator on
-        the flat table in domain order, with `values` a vector. Attributes that blocks sum out are left out of the
-        clique.
+        the flat table in domain order, with `values` a vector. Attributes that blocks sum out leave the clique.
         """
         sizes = domain.sizes(self.clique)
         query, values = self.query, np.asarray(self.values, dtype=np.float64)
@@ -191,8 +198,12 @@ class Measurement:
         ordered = domain.clique(self.clique)
         if query is None:
             check_axes(ordered)
-            table = reordered(self._shaped(values, sizes), self.clique, ordered)
-            return self._placed(ordered, table, None)
+            if values.shape not in (sizes, (math.prod(sizes),)) and not self._from_gate:
+                raise DataError(
+                    f"values of {_what(self.clique)} have shape {values.shape}: expected {sizes}, one axis for each "
+                    f"attribute in the order given, or {math.prod(sizes)} numbers in a row"
+                )
+            return self._placed(ordered, reordered(values.reshape(sizes), self.clique, ordered), None)
         if query.shape[1] != math.prod(sizes):
             raise WorkloadError(
                 f"the query of {_what(self.clique)} has {query.shape[1]} columns: expected {math.prod(sizes)}, "
@@ -227,26 +238,19 @@ class Measurement:
         return operators
 
     def _blocks_on(self, domain: Domain, values: Floats, blocks: list[LinearOperator]) -> Measurement:
-        """A product of blocks: its factors move with the attributes, its values with them."""
+        """A product of blocks, with its factors and the axes of its values in domain order."""
         rows = [block.shape[0] for block in blocks]
         if math.prod(rows) != self.numbers:
             raise DataError(f"{self.numbers} values of {_what(self.clique)}: expected {math.prod(rows)}, one per query")
-        kept = {n: b for n, b in zip(self.clique, blocks, strict=True) if not isinstance(b, Total)}
-        clique = domain.clique(kept)
+        not_summed = {n: b for n, b in zip(self.clique, blocks, strict=True) if not isinstance(b, Total)}
+        clique = domain.clique(not_summed)
         check_axes(clique)
-        long = {name: count for name, count in zip(self.clique, rows, strict=True) if count > 1}
-        moved = reordered(values.reshape(list(long.values())), list(long), domain.clique(long))
-        if all(isinstance(block, Identity) for block in kept.values()):
+        # Axes of length 1 are dropped first: an array has at most 64 axes, and a clique may have more attributes.
+        long_axes = {name: count for name, count in zip(self.clique, rows, strict=True) if count > 1}
+        moved = reordered(values.reshape(list(long_axes.values())), list(long_axes), domain.clique(long_axes))
+        if all(isinstance(block, Identity) for block in not_summed.values()):
             return self._placed(clique, moved.reshape(domain.sizes(clique)), None)
-        return self._placed(clique, moved.ravel(), Kronecker([kept[name] for name in clique]))
-
-    def _shaped(self, values: Floats, sizes: tuple[int, ...]) -> Floats:
-        if values.shape not in (sizes, (math.prod(sizes),)) and not self._from_gate:
-            raise DataError(
-                f"values of {_what(self.clique)} have shape {values.shape}: expected {sizes}, one axis for each "
-                f"attribute in the order given, or {math.prod(sizes)} numbers in a row"
-            )
-        return np.asarray(values.reshape(sizes))
+        return self._placed(clique, moved.ravel(), Kronecker([not_summed[name] for name in clique]))
 
     def _placed(self, clique: Clique, values: Floats, query: LinearOperator | None) -> Measurement:
         law = self.law if self.scale == 1 else StatedNoise(self.stddev, self.noise)
@@ -263,9 +267,9 @@ class Measurement:
 
 
 def listed_measurements(measurements: Iterable[Measurement]) -> list[Measurement]:
-    """Measurements as a list; refuses a single one, an empty list and anything else that is not a list of them."""
+    """Measurements as a list; refuses a single measurement, an empty list and anything else."""
     if isinstance(measurements, Measurement):
-        raise DataError("one measurement was given alone: expected a list of them, such as [measurement]")
+        raise DataError("a single measurement: expected a list of measurements, such as [measurement]")
     if not isinstance(measurements, Iterable):
         raise DataError(f"measurements={shown(measurements)}: expected a list of hush.Measurement")
     listed = list(measurements)
@@ -281,23 +285,23 @@ def placed(domain: Domain, measurements: Iterable[Measurement]) -> list[Measurem
     """Measurements in domain order, each checked."""
     listed = listed_measurements(measurements)
     needed, free = 16 * sum(measurement.numbers for measurement in listed), available_memory()
-    if needed > _UNGUARDED and needed > 0.8 * free:
+    if needed > _UNCHECKED_BYTES and needed > 0.8 * free:
         raise SizeError(f"the measurements take {readable(needed)}, more than is free; use smaller cliques")
     return [measurement.on(domain) for measurement in listed]
 
 
 class Measurable(Protocol):
-    """Queries in a fixed order, each with the noise of its answer: all that `Measurements` needs of a strategy."""
+    """The part of a strategy that `Measurements` needs: queries in a fixed order, each with the noise of its answer."""
 
     @property
     def cells(self) -> np.ndarray[Any, Any]:
-        """How many numbers each answer has: (queries,)."""
+        """The size of each answer: (queries,)."""
 
     def shape(self, index: int) -> tuple[int, ...]:
         """The shape of one answer."""
 
     def query(self, index: int) -> LinearQuery:
-        """What is asked."""
+        """The query of one answer."""
 
     def noise_law(self, index: int) -> Noise | StatedNoise:
         """The noise of one answer, in its integers."""
@@ -307,10 +311,10 @@ Measured = TypeVar("Measured", bound=Measurable)
 
 
 class Measurements(Generic[Measured]):
-    """The noisy answers to a strategy, in one array and in its order, filled as they are measured.
+    """The noisy answers to the queries of a strategy, in one array that is filled as they are measured.
 
-    `filled` says which answers are there; answer i is `flat[starts[i] : starts[i + 1]]`. The array is made before
-    anything is charged, so that it is known to fit. `combined` answers are floats: averages of several measurements.
+    `filled` says which answers are there; answer i is `flat[starts[i] : starts[i + 1]]`. The array is allocated before
+    anything is charged, so it is known to fit. `combined` answers are floats: averages of several measurements.
 
     >>> from hush.strategies.select_residual import select_residual
     >>> from hush.workloads import Workload
@@ -324,9 +328,8 @@ class Measurements(Generic[Measured]):
         needed, free = 8 * int(strategy.cells.sum()), available_memory()
         if needed > 0.8 * free:
             raise SizeError(
-                f"the noisy answers to {len(strategy.cells)} queries take {readable(needed)}, more than the "
-                f"{readable(0.8 * free)} that can be had; drop an attribute, use wider bins or ask for fewer "
-                "attributes at once"
+                f"the noisy answers to {len(strategy.cells):,} queries take {readable(needed)}, more than the "
+                f"{readable(0.8 * free)} available; drop an attribute, use wider bins or combine fewer attributes"
             )
         self.strategy = strategy
         self.starts = np.concatenate([[0], np.cumsum(strategy.cells)]).astype(np.int64)
@@ -351,7 +354,7 @@ class Measurements(Generic[Measured]):
         return self.flat[self.starts[index] : self.starts[index + 1]].reshape(self.strategy.shape(index))
 
     def measurement(self, index: int) -> Measurement:
-        """One answer, with what was asked and its noise."""
+        """One answer, with its query and noise."""
         return Measurement.of(self.strategy.query(index), self[index], self.strategy.noise_law(index))
 
     def __iter__(self) -> Iterator[Measurement]:
@@ -394,11 +397,11 @@ def _numbers(values: Any, clique: Clique) -> Floats:
     """The values as a read-only copy in floats."""
     what = f"values of {_what(clique)}"
     rows = values if isinstance(values, list | tuple) else ()
-    if any(hasattr(item, mark) for item in (values, *rows[:1]) for mark in LABELLED):
+    if any(hasattr(item, mark) for item in (values, *rows[:1]) for mark in DATA_FRAME_MARKS):
         kind = type(values).__name__ if not rows else f"a list of {type(rows[0]).__name__}"
         raise DataError(
-            f"{what} are {kind}, whose labels are not read: give a plain array, such as .to_numpy(), with the levels "
-            "of each attribute in the order of the schema or domain"
+            f"{what} are {kind}, whose labels hush does not read: give a plain array, such as .to_numpy(), with the "
+            "levels of each attribute in the order of the schema or domain"
         )
     if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in (values, *rows)):
         raise DataError(f"{what} hold masked values: expected a number for every cell; leave the measurement out")
@@ -413,21 +416,7 @@ def _numbers(values: Any, clique: Clique) -> Floats:
     numbers = np.array(array, dtype=np.float64, order="C")
     if not np.isfinite(numbers).all():
         raise DataError(f"{what} hold NaN or infinite numbers: expected finite ones; leave the measurement out")
-    if np.abs(numbers).max() > EXTREME:
-        raise DataError(f"{what} are beyond {EXTREME:g} in size; bring values and stddev to another scale")
+    if np.abs(numbers).max() > LARGEST_MAGNITUDE:
+        raise DataError(f"{what} exceed {LARGEST_MAGNITUDE:g} in absolute value; rescale values and stddev")
     numbers.setflags(write=False)
     return numbers
-
-
-def _deviation(stddev: Any, clique: Clique) -> float:
-    what = f"stddev={shown(stddev)} of {_what(clique)}"
-    if isinstance(stddev, bool | np.bool_) or not isinstance(stddev, Real):
-        raise DataError(f"{what}: expected one number > 0, the standard deviation of the noise of every value")
-    deviation = float(stddev)
-    if not (math.isfinite(deviation) and deviation > 0):
-        raise DataError(
-            f"{what}: expected a finite number > 0; for values without noise give a small one, such as 0.001"
-        )
-    if not 1 / EXTREME <= deviation <= EXTREME:
-        raise DataError(f"{what}: expected {1 / EXTREME:g} .. {EXTREME:g}; bring values and stddev to another scale")
-    return deviation

@@ -1,7 +1,7 @@
-"""Noise laws: exact discrete Gaussian and discrete Laplace, which price themselves.
+"""Noise laws: exact discrete Gaussian and discrete Laplace, each of which states its own privacy cost.
 
-A law is public configuration. `event(sensitivity)` is what using it costs; `sample` draws it; only the gate adds it to
-private numbers.
+A law is public configuration. `event(sensitivity)` is the cost of using it and `sample` draws from it; only the gate
+adds the draws to private numbers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from hush.core.arrays import Integers
-from hush.core.errors import BudgetError
+from hush.core.errors import BudgetError, shown
 from hush.core.rational import shown_up
+from hush.core.validation import check_number
 from hush.privacy.budget import Budget
 from hush.privacy.events import Event, GaussianEvent, LaplaceEvent
 from hush.privacy.exact_sampling import Entropy, envelope
@@ -25,12 +26,12 @@ from hush.privacy.sensitivity import Sensitivity
 
 LARGEST_SCALE = 2**44  # keeps every sample far inside int64
 SMALLEST_SCALE = Fraction(1, 64)
-MOST_TABLES = 2**20  # that could share a budget; one of which so many leave a part is a mistake
-LEAST_STDDEV = 1e-30  # floor for noise that is practically never drawn, so that 1 / variance is a float
+MOST_TABLES = 2**20  # that may share a budget; a budget that so many tables cannot spend is a mistake
+LEAST_STDDEV = 1e-30  # floor for noise that is practically always 0, so that 1 / variance stays finite
 
 
 class Noise(Protocol):
-    """A law of integer noise: its spread, the cost of adding it at a sensitivity, and independent draws."""
+    """A law of integer noise: its standard deviation, its cost at a sensitivity, and independent draws."""
 
     @property
     def name(self) -> Literal["gaussian", "laplace"]: ...
@@ -57,23 +58,21 @@ class DiscreteGaussian:
 
     @classmethod
     def of_scale(cls, sigma: Real | Decimal) -> DiscreteGaussian:
-        """The law at sigma: a float, integer or rational is taken exactly."""
-        scale = _rational("sigma", sigma)
-        return cls(scale * scale)
+        """The law at sigma, a float, integer or rational, which is used exactly."""
+        return cls(_exact_scale("sigma", sigma) ** 2)
 
     @classmethod
     def for_rho(cls, rho: float | Fraction, sensitivity: Sensitivity) -> DiscreteGaussian:
         """The least noise, up to 2^-40, whose cost on this sensitivity is at most rho."""
-        if not rho > 0:
-            raise BudgetError(f"rho={rho!r}: expected a number > 0")
+        check_number(BudgetError, "rho", rho, above=0)
         return cls(_round_up(sensitivity.l2_squared / (2 * Fraction(rho))))
 
     @property
     def stddev(self) -> float:
-        """Standard deviation of a draw; below sigma for small sigma, where 1e-30 stands for anything less.
+        """The standard deviation of a draw, at least 1e-30; for small sigma it is below sigma.
 
-        A draw is not zero with probability about 2 exp(-1 / (2 sigma^2)): below 1e-60 for sigma < 0.06, and soon below
-        the least float.
+        A draw differs from zero with probability about 2 exp(-1 / (2 sigma^2)): below 1e-60 for sigma < 0.06, and soon
+        below the least float.
         """
         if self.variance_parameter >= 16:  # the difference is below 1e-100
             return math.sqrt(self.variance_parameter)
@@ -114,14 +113,13 @@ class DiscreteLaplace:
 
     @classmethod
     def of_scale(cls, scale: Real | Decimal) -> DiscreteLaplace:
-        """The law at this scale: a float, integer or rational is taken exactly."""
-        return cls(_rational("scale", scale))
+        """The law at a scale, a float, integer or rational, which is used exactly."""
+        return cls(_exact_scale("scale", scale))
 
     @classmethod
     def for_epsilon(cls, epsilon: float | Fraction, sensitivity: Sensitivity) -> DiscreteLaplace:
         """The least noise, up to 2^-40, whose cost on this sensitivity is at most epsilon."""
-        if not epsilon > 0:
-            raise BudgetError(f"epsilon={epsilon!r}: expected a number > 0")
+        check_number(BudgetError, "epsilon", epsilon, above=0)
         return cls(_round_up(sensitivity.l1 / Fraction(epsilon)))
 
     @property
@@ -146,14 +144,16 @@ def _count(shape: int | tuple[int, ...]) -> int:
     return shape if isinstance(shape, int) else math.prod(shape)
 
 
-def _rational(name: str, value: Real | Decimal) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
-        raise BudgetError(f"{name}={value!r}: expected a number > 0")
-    if not isinstance(value, Rational) and not math.isfinite(value):
-        raise BudgetError(f"{name}={value!r}: expected a finite number > 0")
-    exact = Fraction(value) if isinstance(value, Rational | Decimal) else Fraction(float(value))
+def _exact_scale(name: str, value: Real | Decimal) -> Fraction:
+    """A scale above 0 as an exact fraction."""
+    if isinstance(value, Decimal):
+        exact = Fraction(value) if value.is_finite() else Fraction(0)
+    elif isinstance(value, Rational) and not isinstance(value, bool):  # of any size; `_require_scale` limits it
+        exact = Fraction(value)
+    else:
+        exact = Fraction(check_number(BudgetError, name, value, above=0, hint="; no noise means no privacy"))
     if exact <= 0:
-        raise BudgetError(f"{name}={value!r}: expected a number > 0; no noise means no privacy")
+        raise BudgetError(f"{name}={shown(value)}: expected a number above 0; no noise means no privacy")
     return exact
 
 
@@ -166,9 +166,9 @@ def _round_up(value: Fraction) -> Fraction:
 
 def _require_scale(value: Fraction, least: Fraction, most: Fraction | int, name: str) -> None:
     if not isinstance(value, Fraction):
-        raise BudgetError(f"{name}={value!r}: expected a Fraction; use of_scale for other numbers")
+        raise BudgetError(f"{name}={shown(value)}: expected a Fraction; use of_scale for other numbers")
     if value <= 0:
-        raise BudgetError(f"noise {name}={shown_up(value)}: expected a positive number; no noise means no privacy")
+        raise BudgetError(f"noise {name}={shown_up(value)}: expected a number above 0; no noise means no privacy")
     if value < least:
         raise BudgetError(
             f"noise {name}={shown_up(value)} is below {float(least):g}: the budget is too large to mean anything"
@@ -180,7 +180,7 @@ def _require_scale(value: Fraction, least: Fraction, most: Fraction | int, name:
 
 
 def check_drawable(budget: Budget, sensitivity: Sensitivity) -> None:
-    """Refuse a budget too small for the noise of one table, or too large for `MOST_TABLES` of them to spend.
+    """Refuse a budget too small for one table, whose noise would be too large, or too large for `MOST_TABLES` to spend.
 
     >>> from hush.privacy.sensitivity import Neighbours, ONE_CELL, sensitivity
     >>> check_drawable(Budget(rho=0.5), sensitivity(ONE_CELL, max_rows=1, neighbours=Neighbours.ADD_REMOVE))
@@ -188,6 +188,8 @@ def check_drawable(budget: Budget, sensitivity: Sensitivity) -> None:
     scale_squared = (sensitivity.l1 / budget.limit) ** 2 if budget.pure else sensitivity.l2_squared / (2 * budget.limit)
     tables = MOST_TABLES**2 if budget.pure else MOST_TABLES
     if scale_squared > (LARGEST_SCALE // 64 if budget.pure else LARGEST_SCALE) ** 2:
-        raise BudgetError(f"{budget}: too small to be of use, the noise of a single table would be too large; raise it")
+        raise BudgetError(
+            f"{budget}: too small to be of use, since the noise of a single table would be too large; raise it"
+        )
     if scale_squared * tables < SMALLEST_SCALE**2:
-        raise BudgetError(f"{budget}: too large to mean anything, a million tables could not spend it; lower it")
+        raise BudgetError(f"{budget}: too large to mean anything, since a million tables could not spend it; lower it")

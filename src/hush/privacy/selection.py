@@ -1,7 +1,7 @@
-"""Private selection: the exponential mechanism and its relatives, sampled exactly.
+"""Private selection: the exponential mechanism and its variants, sampled exactly.
 
-Scores are rounded to a public grid first, so that probabilities are exact powers of e of rationals. The rounding, and
-the numerical error that the caller admits to, are added to the sensitivity. There is no flag for monotone scores: one
+Scores are first rounded to a public grid, so that probabilities are proportional to e to a rational power. The rounding
+and the numerical error that the caller states are added to the sensitivity. There is no flag for monotone scores: one
 added row may raise one score and lower another, and assuming otherwise under-charges fourfold.
 """
 
@@ -15,22 +15,23 @@ import numpy as np
 
 from hush.core.arrays import Floats, Integers
 from hush.core.errors import BudgetError, ConvergenceError
+from hush.core.validation import check_number, check_whole
 from hush.privacy.events import Event, SelectionEvent, compose
-from hush.privacy.exact_sampling import SLACK, Entropy, below_exp
+from hush.privacy.exact_sampling import EXP_SLACK, Entropy, below_exp
 
-BETA = 0.05  # of the generalised mechanism: the chance that its shift of scores is not enough
-LARGEST_SHIFT = 2.0**40  # least sensitivities, of scores and of their shift
-GRID_BITS = 20  # grid step = sensitivity / 2^20: a millionth of the utility, none of the privacy
+FAILURE_PROBABILITY = 0.05  # beta of the generalised mechanism: the chance that its shift of scores is too small
+LARGEST_SHIFT = 2.0**40  # of scores and of their shift, in units of the least sensitivity
+GRID_BITS = 20  # grid step = sensitivity / 2^20: costs a millionth of the utility and no privacy
 _FEWEST_TRIALS, _MOST_TRIALS = 64, 8192
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores of the candidates, higher is better, with how far a unit can move any one of them.
+    """Scores of the candidates, higher is better, with a bound on how far a unit can move any of them.
 
-    `sensitivity` bounds |q_i(D) - q_i(D')| for every candidate and all neighbours, in exact arithmetic; `own` does so
-    for each candidate, and `sensitivity` is its largest. `error` bounds the numerical error of each computed score.
-    Values are private, the bounds are public.
+    `sensitivity` bounds |q_i(D) - q_i(D')| for every candidate and all neighbours, in exact arithmetic; `own` holds a
+    bound for each candidate, of which `sensitivity` is the largest. `error` bounds the numerical error of each computed
+    score. Values are private, the bounds are public.
     """
 
     values: Floats
@@ -39,33 +40,33 @@ class Scores:
     own: Floats | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.sensitivity) and self.sensitivity > 0):
-            raise BudgetError(f"sensitivity={self.sensitivity!r}: expected a finite number > 0")
-        if not (math.isfinite(self.error) and self.error >= 0):
-            raise BudgetError(f"error={self.error!r}: expected a finite number >= 0")
+        check_number(BudgetError, "sensitivity", self.sensitivity, above=0)
+        check_number(BudgetError, "error", self.error, least=0)
         if len(self.values) == 0:
             raise BudgetError("selection among no candidates; give at least one")
         if self.own is not None:
             one_each = self.own.shape == self.values.shape and (self.own > 0).all()
             if not (one_each and self.own.max() == self.sensitivity):
-                raise BudgetError("own: expected a sensitivity > 0 for each candidate, the largest being `sensitivity`")
+                raise BudgetError(
+                    "own: expected a number above 0 for each candidate, the largest of them `sensitivity`"
+                )
 
     @property
     def candidates(self) -> int:
-        """How many are scored; public."""
+        """The number of candidates; public."""
         return len(self.values)
 
     def distance(self, other: Scores) -> Fraction:
         """The largest difference of a score, which `sensitivity` and twice `error` bound for neighbours.
 
-        With sensitivities of their own, differences beyond twice the error are scaled to the largest of them.
+        With `own` sensitivities, what a difference has beyond twice the error is scaled to the largest sensitivity.
         """
         pairs = zip(self.values, other.values, strict=True)
         gaps = [abs(Fraction(float(a)) - Fraction(float(b))) for a, b in pairs]
         if self.own is None:
             return max(gaps)
-        room, most = 2 * Fraction(self.error), Fraction(self.sensitivity)
-        return max(room + (gap - room) * most / Fraction(float(own)) for gap, own in zip(gaps, self.own, strict=True))
+        error, most = 2 * Fraction(self.error), Fraction(self.sensitivity)
+        return max(error + (gap - error) * most / Fraction(float(own)) for gap, own in zip(gaps, self.own, strict=True))
 
     def steps(self) -> tuple[Integers, int]:
         """Scores as whole numbers of grid steps, and the sensitivity in steps with rounding and error included.
@@ -77,7 +78,7 @@ class Scores:
             raise ConvergenceError("a score is not a finite number; nothing was selected")
         grid = Fraction(self.sensitivity) / 2**GRID_BITS
         if Fraction(float(grid)) != grid:
-            raise BudgetError(f"sensitivity={self.sensitivity!r} is too small to make a grid of; rescale the scores")
+            raise BudgetError(f"sensitivity={self.sensitivity!r} is too small for a grid; rescale the scores")
         quotients = np.asarray(self.values, dtype=np.float64) / float(grid)
         if np.abs(quotients).max() < 2.0**50:
             steps = np.rint(quotients).astype(np.int64)
@@ -103,14 +104,13 @@ class ExponentialMechanism:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", Fraction(self.epsilon))
         if self.epsilon <= 0:
-            raise BudgetError(f"epsilon={float(self.epsilon):g}: expected a number > 0")
+            raise BudgetError(f"epsilon={float(self.epsilon):g}: expected a number above 0")
 
     @classmethod
     def for_rho(cls, rho: float | Fraction) -> ExponentialMechanism:
         """The largest epsilon, up to 2^-50, with epsilon^2/8 <= rho."""
-        if not rho > 0:
-            raise BudgetError(f"rho={rho!r}: expected a number > 0")
-        bits = 60
+        check_number(BudgetError, "rho", rho, above=0)
+        bits = 60  # more for a small rho, so that epsilon keeps 50 significant bits
         while Fraction(8) * Fraction(rho) < Fraction(1, 4) ** (bits - 52):
             bits += 60
         return cls(Fraction(math.isqrt(math.floor(8 * Fraction(rho) * 4**bits)), 2**bits))
@@ -129,10 +129,10 @@ class ExponentialMechanism:
 
 @dataclass(frozen=True, slots=True)
 class TopK:
-    """Choose `count` different candidates, best first, by the exponential mechanism without replacement.
+    """Choose `count` distinct candidates, best first, by the exponential mechanism without replacement.
 
-    The same law as adding Gumbel noise once and taking the largest, done by peeling with exact draws. `epsilon` is
-    that of each choice.
+    Equivalent to adding Gumbel noise to all scores and taking the largest, but drawn exactly, one after the other.
+    `epsilon` is that of each choice.
 
     Privacy: count * epsilon^2/8-zCDP and (count * epsilon)-DP.
     Reference: [Durfee and Rogers 2019, Lemma 4.2].
@@ -142,12 +142,11 @@ class TopK:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise BudgetError(f"count={self.count}: expected an integer >= 1")
+        check_whole(BudgetError, "count", self.count, least=1)
         object.__setattr__(self, "epsilon", ExponentialMechanism(self.epsilon).epsilon)
 
     def check(self, candidates: int) -> None:
-        """Refuse to choose more than there are; public."""
+        """Refuse to choose more candidates than there are; public."""
         if self.count > candidates:
             raise BudgetError(f"count={self.count} of {candidates} candidates; ask for fewer")
 
@@ -169,23 +168,22 @@ class TopK:
 
 @dataclass(frozen=True, slots=True)
 class GeneralizedExponentialMechanism:
-    """Choose among candidates whose scores have sensitivities of their own.
+    """Choose among candidates whose scores have different sensitivities Delta_i.
 
     With t = (2/epsilon) log(k/beta), run the exponential mechanism with sensitivity 1 on
     s_i = min over j of ((q_i - t Delta_i) - (q_j - t Delta_j)) / (Delta_i + Delta_j).
-    Small-sensitivity candidates are not drowned by the largest sensitivity.
+    The noise of a candidate follows from its own sensitivity and not from the largest.
 
     Privacy: s_i moves by at most 1 between neighbours, so epsilon-DP and epsilon^2/8-zCDP.
     Reference: [Raskhodnikova and Smith 2016, Alg. 1], written for maximisation.
     """
 
     epsilon: Fraction
-    beta: float = BETA
+    beta: float = FAILURE_PROBABILITY
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", ExponentialMechanism(self.epsilon).epsilon)
-        if not 0 < self.beta < 1:
-            raise BudgetError(f"beta={self.beta!r}: expected a number in (0, 1)")
+        check_number(BudgetError, "beta", self.beta, above=0, below=1)
 
     @classmethod
     def for_rho(cls, rho: float | Fraction) -> GeneralizedExponentialMechanism:
@@ -196,9 +194,9 @@ class GeneralizedExponentialMechanism:
         return SelectionEvent(self.epsilon)
 
     def normalised(self, scores: Scores) -> Scores:
-        """The scores s_i, of sensitivity 1; their numerical error is bounded from that of q and the floats.
+        """The scores s_i, of sensitivity 1, with a bound on their numerical error.
 
-        Scores q beyond 2^40 times the least sensitivity are cut off there, which moves none further.
+        Scores q are clipped at 2^40 times the least sensitivity, which does not raise any sensitivity.
         """
         deltas = np.full(len(scores.values), scores.sensitivity) if scores.own is None else scores.own
         if not np.isfinite(scores.values).all():
@@ -209,7 +207,7 @@ class GeneralizedExponentialMechanism:
         t = 2 / float(self.epsilon) * math.log(max(len(q), 2) / self.beta)
         shifted = q - t * deltas
         s = np.array([((shifted[i] - shifted) / (deltas[i] + deltas)).min() for i in range(len(q))])
-        # Rounding: each s_i comes out of five operations on numbers of at most this size, which is public.
+        # Rounding: each s_i is computed in five operations on numbers of at most this size, which is public.
         size = (limit + t * float(deltas.max())) / least
         return Scores(s, 1.0, (scores.error / least) + 8 * 2.0**-53 * size)
 
@@ -217,12 +215,12 @@ class GeneralizedExponentialMechanism:
         return ExponentialMechanism(self.epsilon).choose(self.normalised(scores), entropy)
 
 
-def choose_by_weights(steps: Integers, rate: Fraction, entropy: Entropy, slack: float = SLACK) -> int:
+def choose_by_weights(steps: Integers, rate: Fraction, entropy: Entropy, slack: float = EXP_SLACK) -> int:
     """An index i with probability proportional to exp(rate k_i), exactly.
 
-    Uniform proposals, accepted with probability exp(-x_i), x_i = rate (k_max - k_i). Floats decide an acceptance where
-    their error bound allows; otherwise `below_exp` does. For x <= 745 the relative error of exp(-x) in floats is below
-    2^-38; above, exp(-x) < 2^-1000 and only U = 0 is left undecided. O(k / sum exp(-x)) proposals, at most about k.
+    Proposals are uniform and accepted with probability exp(-x_i), x_i = rate (k_max - k_i). Floats decide where their
+    error bound allows, else `below_exp` decides exactly. For x <= 745 the relative error of exp(-x) in floats is below
+    2^-38; above, exp(-x) < 2^-1000 and only U = 0 is undecided. O(k / sum exp(-x)) proposals, at most about k.
     """
     count = len(steps)
     below_best = steps.max() - steps

@@ -1,4 +1,4 @@
-"""Sensitivity: how far one privacy unit can move integer answers, under either relation of neighbouring tables."""
+"""Sensitivity: how far one privacy unit can move integer answers, for either relation of neighbouring tables."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
-from hush.core.errors import BudgetError
+from hush.core.errors import BudgetError, shown
 
 
 class Neighbours(Enum):
-    """The relation between two neighbouring tables; it decides every sensitivity.
+    """Which tables are neighbours; every sensitivity depends on it.
 
-    ADD_REMOVE: one has a privacy unit that the other lacks, so that the number of units is hidden too.
-    REPLACE: one unit's rows are exchanged for another's; the number of units is public.
+    ADD_REMOVE: one table has a privacy unit that the other lacks, so the number of units is private.
+    REPLACE: the rows of one unit are exchanged for those of another; the number of units is public.
     """
 
     ADD_REMOVE = "add or remove one unit"
@@ -24,7 +24,7 @@ class Neighbours(Enum):
 class Sensitivity:
     """The largest L1 distance, and squared L2 distance, between the answers on neighbouring tables, exactly.
 
-    `single_cell`: neighbours differ by one, in one coordinate.
+    `single_cell` says that neighbours differ by one, in one coordinate.
     """
 
     l1: Fraction
@@ -33,12 +33,12 @@ class Sensitivity:
 
     def __post_init__(self) -> None:
         if not (self.l1 > 0 and self.l2_squared > 0):
-            raise BudgetError(f"sensitivity {self.l1}, {self.l2_squared}: expected positive values")
+            raise BudgetError(f"sensitivity {shown(self.l1)}, {shown(self.l2_squared)}: expected numbers above 0")
 
 
 @dataclass(frozen=True, slots=True)
 class RowNorms:
-    """What one row adds to integer answers, over all rows the domain allows.
+    """The most that one row can add to integer answers, over all rows that the domain allows.
 
     `l1` and `l2_squared` are the largest norms of a row's own contribution; `gap_l1` and `gap_l2_squared` those of the
     difference of two rows' contributions. `one_cell` says that a row adds one to a single coordinate.
@@ -52,7 +52,7 @@ class RowNorms:
 
     @classmethod
     def of_number(cls, added: int | Fraction, exchanged: int | Fraction) -> RowNorms:
-        """A single number that one row moves by at most `added`, and one row exchanged for another by `exchanged`."""
+        """For a number that adding a row moves by at most `added`, and exchanging a row by at most `exchanged`."""
         l1, gap_l1 = Fraction(added), Fraction(exchanged)
         return cls(l1, l1**2, gap_l1, gap_l1**2)
 

@@ -41,7 +41,7 @@ from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.junction_tree import JunctionTree, Node
 from hush.models.local.local_model import LocalModel
 from hush.models.relaxed.relaxed_rows import CoarseLevels, RelaxedRows
-from hush.privacy.measurement import EXTREME, Measurement
+from hush.privacy.measurement import LARGEST_MAGNITUDE, Measurement
 from hush.release.model_estimates import Distribution
 from hush.schema import Integer, Numeric, Schema
 
@@ -52,7 +52,7 @@ KIND = "model"
 VERSION = VERSIONS[KIND]
 AGREEMENT = 1e-5  # of the total: how far apart tables of an approximate model may be on one attribute
 
-Total = Annotated[float, Meta(gt=0, le=EXTREME)]
+Total = Annotated[float, Meta(gt=0, le=LARGEST_MAGNITUDE)]
 
 
 class FitFile(Stored):

@@ -24,7 +24,7 @@ from hush.models.fit_arguments import estimate_total
 from hush.privacy.gate import LinearQuery, MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian, Noise
-from hush.privacy.selection import BETA
+from hush.privacy.selection import FAILURE_PROBABILITY
 from hush.privacy.sensitivity import ONE_CELL, RowNorms, sensitivity
 from hush.release.bounded_answers import MeasuredEstimates
 from hush.release.error_bounds import ErrorBounds
@@ -237,8 +237,12 @@ def too_sure(statement: Statement, rounds: Sequence[Round], scored: Scored, *, g
     k = np.array([float(played.candidates) for played in chosen])
     v = np.array([played.weight for played in chosen]) / scored.weights[used]
     slope = d * (1 + v) if generalized else d * np.maximum(1, v)
-    slack = d * ((1 + v) * np.log(k) + (1 - v) * np.log(np.maximum(k, 2) / BETA)) if generalized else slope * np.log(k)
-    room = 1e-9 * d * (1 + v) * (1 + np.log(k / BETA))
+    slack = (
+        d * ((1 + v) * np.log(k) + (1 - v) * np.log(np.maximum(k, 2) / FAILURE_PROBABILITY))
+        if generalized
+        else slope * np.log(k)
+    )
+    room = 1e-9 * d * (1 + v) * (1 + np.log(k / FAILURE_PROBABILITY))
     sound = (scored.slopes[used] >= slope - room).all() and (scored.slacks[used] >= slack - room).all()
     return None if sound else "its scores promise more than its choices can"
 

@@ -332,7 +332,7 @@ def test_any_function_of_the_measured_tables() -> None:
 ONE = measured(("a",), "table", 1, 1.0)
 REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: SquaredLoss(DOMAIN, []), DataError, r"no measurements: expected at least one hush.Measurement\("),
-    (lambda: SquaredLoss(DOMAIN, ONE), DataError, "one measurement was given alone: expected a list"),  # type: ignore[arg-type]
+    (lambda: SquaredLoss(DOMAIN, ONE), DataError, "a single measurement: expected a list"),  # type: ignore[arg-type]
     (lambda: AbsoluteLoss(DOMAIN, [np.ones(2)]), DataError, r"is not a measurement: expected hush.Measurement\("),  # type: ignore[list-item]
     (lambda: SquaredLoss(DOMAIN, [ONE], "mle"), WorkloadError, "weighting='mle': expected 'likelihood' or 'paper'"),  # type: ignore[arg-type]
     (lambda: SquaredLoss(DOMAIN, [Measurement(("x",), [1.0], 1.0)]), DomainError, "'x' is not in the domain"),
