@@ -83,7 +83,9 @@ class Quieter(DiscreteGaussian):
 @pytest.mark.parametrize("law", [Twice(ExponentialMechanism(Fraction(1))), Sharper(Fraction(1))], ids=str)
 def test_a_choice_by_another_law_is_refused_before_it_is_charged(law: Any) -> None:
     entrance, table, account = gate()
-    with pytest.raises(BudgetError, match=f"a choice by {type(law).__name__}: .* so that what is drawn is what was charged"):
+    with pytest.raises(
+        BudgetError, match=f"a choice by {type(law).__name__}: .* so that what is drawn is what was charged"
+    ):
         entrance.select(Favourite(), law)
     assert (account.events, table.reads) == ((), 0)
 
