@@ -28,11 +28,11 @@ import pyarrow.parquet
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.head_list_scores import scores as scores_of
 from hush.hybrid import Promise, Question, collect, estimate
-from hush.hybrid.blender_simulation import simulate_blender
+from hush.hybrid.blender_simulation import search_log, simulate_blender
 from hush.hybrid.kmeans import OptInPoints, SimulatedClients, hybrid_kmeans, wcss
 from hush.hybrid.mean_errors import MeanSetting, client_noise
-from hush.hybrid.search_logs import search_log
 from hush.hybrid.simulated_reports import generator_of, unary_reports
 
 EPSILONS = (1, 2, 3, 4, 6)
@@ -84,8 +84,8 @@ def head_lists(console: Console, runs: int) -> None:
             theirs = [
                 simulate_blender(log, promise, seed=seed, **settings, **DOCUMENT) for seed, log in enumerate(logs)
             ]
-            mine = [run.scores() for run in ours]
-            other = [run.scores() for run in theirs]
+            mine = [scores_of(run) for run in ours]
+            other = [scores_of(run) for run in theirs]
             mean = {key: float(np.mean([scores[key] for scores in mine])) for key in mine[0]}
             document = {key: float(np.mean([scores[key] for scores in other])) for key in other[0]}
             found = np.mean([len(run.blended.queries) for run in ours])

@@ -143,7 +143,7 @@ def test_numbers_of_both_groups_are_put_together_and_charged(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["choice", "--name", "x", "--option", "a", "--epsilon", "1"], "a choice of one option tells nothing"),
+        (["choice", "--name", "x", "--option", "a", "--epsilon", "1"], "one option alone tells nothing"),
         (["choice", "--name", "x", "--option", "a", "--option", "b", "--epsilon", "-1"], "expected a number above 0"),
         (["number", "--name", "x", "--epsilon", "1"], "a number needs --lower and --upper"),
         (["records", "--name", "x", "--epsilon", "1"], "records need --head-list"),

@@ -1,4 +1,4 @@
-"""Blending: weights by variance, the simplex, the order of a list, and a whole run on an invented log."""
+"""Blending: weights by variance, the simplex, and the order of a list."""
 
 import json
 
@@ -14,14 +14,11 @@ from hush.hybrid.blender import (
     head_list_questions,
     simplex_projection,
 )
-from hush.hybrid.blender_simulation import simulate_blender
 from hush.hybrid.client import Question
 from hush.hybrid.collection import ReportCounts
 from hush.hybrid.head_list import OptInEstimates
 from hush.hybrid.opt_in import OptInRecords
 from hush.hybrid.promises import Promise
-from hush.hybrid.ranking_metrics import dcg, l1_distance, ndcg, nested_ndcg, regressions
-from hush.hybrid.search_logs import COMMON, TOP, query_shares, read_search_log, search_log
 from hush.hybrid.simulated_reports import generator_of, simulate_reports
 
 PROMISE = Promise.of(4, 1e-5)
@@ -122,63 +119,3 @@ def test_an_empty_list_is_an_answer() -> None:
 def test_most_queries_must_be_positive() -> None:
     with pytest.raises(DataError, match="most_queries=0"):
         find_head_list(OptInRecords([["a"], ["b"]]), PROMISE, most_queries=0)
-
-
-def test_a_whole_run_is_nearer_than_each_group() -> None:
-    """An invented log of 60,000 people at 10 % opt-in and epsilon 4; a fixed seed for people and reports."""
-    run = simulate_blender(search_log(60_000, seed=1), PROMISE, opt_in_share=0.1, most_queries=10, seed=1)
-    scores = run.scores()
-    assert run.reached
-    assert scores["l1"] <= 1.1 * min(scores["l1 opt-in"], scores["l1 clients"])
-    assert scores["NDCG"] > 0.85
-    assert scores["NDCG at best"] >= scores["NDCG"] - 1e-12
-    assert run.blended.queries[0] == "google"
-
-
-def test_metrics() -> None:
-    true = {"a": 0.5, "b": 0.3, "c": 0.2}
-    assert l1_distance({"a": 0.4, "d": 0.1}, true) == pytest.approx(0.1 + 0.1 + 0.3 + 0.2)
-    assert ndcg(["a", "b", "c"], true) == pytest.approx(1)
-    assert ndcg(["c", "b", "a"], true) < ndcg(["b", "a", "c"], true) < 1
-    assert ndcg(["x", "y"], true) == 0  # a missing item counts nothing
-    assert dcg([1.0, 0.5]) == pytest.approx(1 + (2**0.5 - 1) / np.log2(3))
-    urls = {"a": {"u": 0.4, "v": 0.1}, "b": {"w": 0.3}}
-    assert nested_ndcg(["a", "b"], {"a": ["u", "v"], "b": ["w"]}, urls) == pytest.approx(1)
-    assert nested_ndcg(["a", "b"], {"a": ["v", "u"], "b": ["w"]}, urls) < 1
-    assert nested_ndcg(["x"], {}, urls) == 0
-    assert regressions(["a", "c", "b"], true) == 1
-
-
-def test_invented_logs_have_their_shares() -> None:
-    """200,000 people: the nine top shares within 6 standard deviations; URLs as stated; queries typed once are."""
-    log = search_log(200_000, seed=2)
-    for code, (_, share) in enumerate(TOP):
-        assert np.mean(log.queries == code) == pytest.approx(share, abs=6 * np.sqrt(share / 200_000))
-    assert np.mean(log.urls == 0) == pytest.approx(0.7, abs=0.01)
-    once = log.queries[log.queries >= COMMON]
-    assert len(np.unique(once)) == len(once)
-    assert np.mean(log.queries >= COMMON) == pytest.approx(1 - query_shares().sum(), abs=0.01)
-    assert list(log.true_shares(1)) == ["google"]
-    with pytest.raises(DataError):
-        search_log(0, seed=1)
-
-
-def test_logs_are_read_by_the_names_of_their_columns(tmp_path) -> None:
-    path = tmp_path / "log.txt"
-    path.write_text(
-        "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n7\tnews \t-\t1\thttp://a.org\n7\tmail\t-\n8\tnews\t-\t1\tb.org\n"
-        "9\tno click\t-\n"
-    )
-    assert read_search_log(path) == {"7": [("news", "http://a.org")], "8": [("news", "b.org")], "9": []}
-    path.write_text("who\tquery\turl\n")
-    with pytest.raises(DataError, match="no column for the person"):
-        read_search_log(path)
-    path.write_text("person\tquery\turl\n1\tx\t\n")
-    with pytest.raises(DataError, match="holds no row"):
-        read_search_log(path)
-    path.write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="cannot be read"):
-        read_search_log(path)
-    path.write_text(f"person\tquery\turl\n1\t{'x' * 3000}\ty\n")
-    with pytest.raises(DataError, match="line 2: a cell of over 2000"):
-        read_search_log(path)

@@ -42,7 +42,7 @@ def test_a_bare_interpreter_needs_nothing_but_the_standard_library() -> None:
     strangers, ours = run.stdout.splitlines()
     assert strangers == "[]"
     others = {name for name in ours.split() if not name.startswith("hush.hybrid.client")}
-    assert others == {"hush", "hush._version", "hush.core.errors", "hush.hybrid"}
+    assert others == {"hush", "hush._version", "hush.core", "hush.core.errors", "hush.hybrid"}
 
 
 @pytest.mark.parametrize(("question", "value"), list(zip(QUESTIONS, VALUES, strict=True)))
@@ -164,10 +164,13 @@ def test_values_of_the_wrong_kind_are_not_sent_or_quoted_or_paid_for(question: Q
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Question.choice("q", ["a"], epsilon=1), "a choice of one option tells nothing"),
-        (lambda: Question.choice("q", [], epsilon=1, other=True), "a choice of one option tells nothing"),
+        (lambda: Question.choice("q", ["a"], epsilon=1), "one option alone tells nothing"),
+        (lambda: Question.choice("q", [], epsilon=1, other=True), "one option alone tells nothing"),
         (lambda: Question.choice("q", ["a", "a"], epsilon=1), "listed twice"),
-        (lambda: Question.choice("q", ["a", "*"], epsilon=1, other=True), "'\\*' stands for all that is not listed"),
+        (
+            lambda: Question.choice("q", ["a", "*"], epsilon=1, other=True),
+            "'\\*' stands for everything",
+        ),
         (lambda: Question.choice("q", ["a", "b"], epsilon=0), "epsilon=0: expected a number above 0"),
         (lambda: Question.choice("q", ["a", "b"], epsilon=33), "epsilon=33: expected .* at most 32"),
         (lambda: Question.choice("q", ["a", "b"], epsilon="inf"), "epsilon='inf': expected a number"),
@@ -177,19 +180,19 @@ def test_values_of_the_wrong_kind_are_not_sent_or_quoted_or_paid_for(question: Q
         (lambda: Question.choice("q", ["a", "b"], epsilon=1, delta=0.1, mechanism="unary"), "leave delta out"),
         (lambda: Question.choice("q", ["a", "b"], epsilon=1, mechanism="magic"), "one of kary, unary"),
         (lambda: Question.records("q", {}, epsilon=1), "an empty list asks nothing"),
-        (lambda: Question.records("q", {"*": ["a"]}, epsilon=1), "stands for all that is not listed"),
+        (lambda: Question.records("q", {"*": ["a"]}, epsilon=1), "stands for everything that is not listed"),
         (lambda: Question.records("q", {"a": ["b"]}, epsilon=1, share=1), "share=1: expected a number between"),
         (lambda: Question.records("q", {"a": ["b"]}, epsilon=1, delta="1e-5"), "set spend_slack=False"),
-        (lambda: Question.number("q", 1, 1, epsilon=1), "the first must be below the second"),
+        (lambda: Question.number("q", 1, 1, epsilon=1), "expected lower below upper"),
         (lambda: Question.number("q", 0, float("inf"), epsilon=1), "upper='inf': expected a number"),
-        (lambda: Question.number("q", 0, 1, epsilon=1, steps=0), "steps=0: expected an integer from 1"),
+        (lambda: Question.number("q", 0, 1, epsilon=1, steps=0), "steps=0: expected a whole number from 1"),
         (lambda: Question.cluster("q", [[0.0]], epsilon=1), "at least two points"),
         (lambda: Question.cluster("q", [[0.0], [0.0, 1.0]], epsilon=1), "equally many finite numbers"),
         (lambda: Question.yes_no("", epsilon=1), "expected a printable text"),
         (lambda: Question.yes_no("q", epsilon="1e999999999"), "expected a number"),
         (lambda: Question.yes_no("q", epsilon="1e-999999999"), "expected a number"),
-        (lambda: Question.yes_no("q", epsilon="1e-7"), "below 0.000001 nothing could be estimated"),
-        (lambda: Question.number("q", 0, 1, epsilon="0.001", mechanism="laplace"), "take fewer steps"),
+        (lambda: Question.yes_no("q", epsilon="1e-7"), "below 0.000001 no estimate is possible"),
+        (lambda: Question.number("q", 0, 1, epsilon="0.001", mechanism="laplace"), "use fewer steps"),
         (lambda: Question.cluster("q", [[1e200], [0.0]], epsilon=1), "below 1e100"),
     ],
 )
@@ -203,9 +206,9 @@ def test_questions_that_cannot_be_asked_are_refused(make: Any, message: str) -> 
     ("change", "message"),
     [
         ({"version": 2}, "version 2 is not 1"),
-        ({"epsilon": "9"}, "its id is not that of its content"),
+        ({"epsilon": "9"}, "its id does not match its content"),
         ({"epsilon": 0.5}, "epsilon must be a text"),
-        ({"options": ["no", "yes", "maybe"]}, "its id is not that of its content"),
+        ({"options": ["no", "yes", "maybe"]}, "its id does not match its content"),
         ({"hush": "report"}, 'expected a JSON object with "hush": "question"'),
         ({"extra": 1}, "has the fields"),
         ({"kind": "nothing"}, "kind='nothing'"),

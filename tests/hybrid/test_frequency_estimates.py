@@ -171,7 +171,7 @@ def test_packed_bits_and_binomial_counts_have_one_law() -> None:
 
 
 def test_a_level_must_be_a_probability() -> None:
-    with pytest.raises(DataError, match="level=1.5: expected a probability"):
+    with pytest.raises(DataError, match="level=1.5: expected a number between 0 and 1"):
         quantile(1.5)
     assert quantile(0.95) == pytest.approx(1.959964, abs=1e-6)
 

@@ -144,9 +144,9 @@ def test_bad_input_is_refused() -> None:
         (lambda: hybrid_kmeans([[0.5, 0.5]], 3, Promise.of(1), opt_in=points), "at least two centres"),
         (lambda: hybrid_kmeans(START, 0, Promise.of(1), opt_in=points), "rounds=0"),
         (lambda: hybrid_kmeans(START, 3, Promise.of(1)), "neither opt-in people nor clients"),
-        (lambda: hybrid_kmeans(START, 3, Promise.of(1), opt_in=START), "opted in alone"),  # type: ignore[arg-type]
+        (lambda: hybrid_kmeans(START, 3, Promise.of(1), opt_in=START), "only people who opted in"),  # type: ignore[arg-type]
         (lambda: OptInPoints([], 0, 1), "nobody opted in"),
-        (lambda: OptInPoints([[np.nan]], 0, 1), "must be finite"),
+        (lambda: OptInPoints([[np.nan]], 0, 1), "expected finite numbers"),
     ):
         with pytest.raises(DataError, match=message):
             call()

@@ -75,7 +75,7 @@ def test_bad_input_is_refused() -> None:
         hybrid_mean(people, reports, PROMISE, weight=1.5)
     with pytest.raises(DataError, match="weight='best'"):
         hybrid_mean(people, reports, PROMISE, weight="best")  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="opted in alone"):
+    with pytest.raises(DataError, match="only people who opted in"):
         hybrid_mean(reports, reports, PROMISE)  # type: ignore[arg-type]
     other = simulate_reports(Question.yes_no("q", epsilon=1), [0, 1, 1], generator_of(1))
     with pytest.raises(DataError, match="is not about a number"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hush.hybrid.client.device_bits import SYSTEM_BYTES, UNIT, scaled_exp, uniform_below
+from hush.hybrid.client.choice_laws import SYSTEM_BYTES, UNIT, scaled_exp, uniform_below
 from hush.hybrid.client.number_laws import (
     NUMBER_LAWS,
     DuchiResponse,

@@ -8,7 +8,7 @@ import pytest
 
 from hush.core.errors import DataError
 from hush.hybrid.kmeans import OptInPoints
-from hush.hybrid.opt_in import OptInNumbers, OptInRecords, noisy_counts
+from hush.hybrid.opt_in import OptInNumbers, OptInRecords, noisy_counts, read_search_log
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.discovery import KeyDiscovery
@@ -61,7 +61,7 @@ def test_a_record_that_cannot_be_listed_is_refused_before_the_charge(record: Any
         lambda: gate.discover(people, KeyDiscovery(Fraction(1, 4), Fraction(1, 10**6))),
         lambda: noisy_counts(people, Fraction(1, 4), allowance),
     ):
-        with pytest.raises(DataError, match="every record must be a tuple of two texts"):
+        with pytest.raises(DataError, match="expected tuples of two texts"):
             ask()
     assert not allowance.events
 
@@ -69,5 +69,26 @@ def test_a_record_that_cannot_be_listed_is_refused_before_the_charge(record: Any
 @pytest.mark.parametrize("kind", [OptInNumbers, OptInPoints])
 @pytest.mark.parametrize("bounds", [(1, 0), (0, 0), (-1e308, 1e308), (0, float("inf")), (float("nan"), 1)])
 def test_bounds_that_make_no_grid_are_refused(kind: Any, bounds: tuple[float, float]) -> None:
-    with pytest.raises(DataError, match="expected finite bounds, the first below the second"):
+    with pytest.raises(DataError, match="expected finite bounds, lower below upper"):
         kind([0.5] if kind is OptInNumbers else [[0.5]], *bounds)
+
+
+def test_logs_are_read_by_the_names_of_their_columns(tmp_path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(
+        "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n7\tnews \t-\t1\thttp://a.org\n7\tmail\t-\n8\tnews\t-\t1\tb.org\n"
+        "9\tno click\t-\n"
+    )
+    assert read_search_log(path) == {"7": [("news", "http://a.org")], "8": [("news", "b.org")], "9": []}
+    path.write_text("who\tquery\turl\n")
+    with pytest.raises(DataError, match="no column for the person"):
+        read_search_log(path)
+    path.write_text("person\tquery\turl\n1\tx\t\n")
+    with pytest.raises(DataError, match="holds no row"):
+        read_search_log(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_search_log(path)
+    path.write_text(f"person\tquery\turl\n1\t{'x' * 3000}\ty\n")
+    with pytest.raises(DataError, match="line 2: a cell of over 2000"):
+        read_search_log(path)

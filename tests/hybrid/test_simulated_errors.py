@@ -65,10 +65,10 @@ def test_the_plain_form_has_everything(found: SimulatedErrors) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"stddev": 0.6}, "have at most half of that"),
-        ({"share": 0.0}, "a share between 0 and 1"),
-        ({"epsilon": 40.0}, "epsilon from 0 to 32"),
-        ({"people": 5}, "100 to 10\\^9 people"),
+        ({"stddev": 0.6}, "at most half of the range"),
+        ({"share": 0.0}, "share=0.0: expected a number between 0 and 1"),
+        ({"epsilon": 40.0}, "epsilon=40.0: expected a number above 0 and at most 32"),
+        ({"people": 5}, "people=5: expected a whole number from 100 to 1,000,000,000"),
     ],
 )
 def test_options_out_of_range_are_refused(change: dict[str, float], message: str) -> None:

@@ -16,9 +16,8 @@ from hush.hybrid import (
     kmeans,
     mean_estimates,
     opt_in,
-    search_logs,
 )
-from hush.hybrid.client import Question, choice_laws, device, number_laws, record_laws
+from hush.hybrid.client import Question, choice_laws, device, number_laws
 from hush.privacy import discovery, gate, privacy_filter
 from hush.privacy.sensitivity import Neighbours
 from planting import Bug, Patch
@@ -26,14 +25,14 @@ from planting import Bug, Patch
 
 def kept_by_the_number_of_records(patch: Patch) -> None:
     """How often a query is kept follows from the number of records instead of queries, as in public code."""
-    true = record_laws.RecordResponse.__init__
+    true = choice_laws.RecordResponse.__init__
 
     def wrong(self: Any, sizes: Any, epsilon: Fraction, *given: Any, **named: Any) -> None:
         true(self, sizes, epsilon, *given, **named)
         keep = self.query.keep * (len(sizes) - 1)
         self.query.keep, self.query.other = keep, self.query.other * (sum(sizes) - 1)
 
-    patch.setattr(record_laws.RecordResponse, "__init__", wrong)
+    patch.setattr(choice_laws.RecordResponse, "__init__", wrong)
 
 
 def bits_at_the_whole_epsilon(patch: Patch) -> None:
@@ -54,7 +53,7 @@ def powers_rounded_up(patch: Patch) -> None:
 
 def slack_spent_twice(patch: Patch) -> None:
     """URLs at the whole epsilon although the query has spent a share of it."""
-    patch.setattr(record_laws, "_url_ratio", lambda size, left, most: most)
+    patch.setattr(choice_laws, "_url_ratio", lambda size, left, most: most)
 
 
 def laplace_on_one_step(patch: Patch) -> None:
@@ -150,8 +149,8 @@ def clamping_told(patch: Patch) -> None:
 
 def people_without_clicks_dropped(patch: Patch) -> None:
     """People of a log who clicked nothing are no people, so the number that is published tells who did."""
-    true = search_logs.read_search_log
-    patch.setattr(search_logs, "read_search_log", lambda path: {who: held for who, held in true(path).items() if held})
+    true = opt_in.read_search_log
+    patch.setattr(opt_in, "read_search_log", lambda path: {who: held for who, held in true(path).items() if held})
 
 
 def all_records_counted(patch: Patch) -> None:
@@ -204,7 +203,7 @@ LAWS = "hybrid/test_choice_laws.py::"
 FAULTS = {
     "kept by the number of records": Bug(
         kept_by_the_number_of_records,
-        "hybrid/test_record_laws.py::test_every_pair_of_records_keeps_the_promise_and_some_pair_spends_it",
+        "hybrid/test_choice_laws.py::test_every_pair_of_records_keeps_the_promise_and_some_pair_spends_it",
         {"sizes": (40, 40, 1), "epsilon": Fraction(1, 2)},
     ),
     "bits at the whole epsilon": Bug(
@@ -219,7 +218,7 @@ FAULTS = {
     ),
     "slack spent twice": Bug(
         slack_spent_twice,
-        "hybrid/test_record_laws.py::test_every_pair_of_records_keeps_the_promise_and_some_pair_spends_it",
+        "hybrid/test_choice_laws.py::test_every_pair_of_records_keeps_the_promise_and_some_pair_spends_it",
         {"sizes": (3, 2, 4, 1), "epsilon": Fraction(2)},
     ),
     "Laplace on one step": Bug(

@@ -199,9 +199,8 @@ def head_list_command(
     written is public: ask clients about it with `hush hybrid question records --head-list FILE`.
     """
     from hush.hybrid.blender import blend, find_head_list, head_list_questions
-    from hush.hybrid.opt_in import OptInRecords
+    from hush.hybrid.opt_in import OptInRecords, read_search_log
     from hush.hybrid.promises import Promise
-    from hush.hybrid.search_logs import read_search_log
 
     output.check(log, ledger, stdout=True)
     try:
@@ -272,12 +271,11 @@ def demo() -> None:
     """Find a head list and a mean of invented people, with both groups."""
     from rich.console import Console
 
-    from hush.hybrid.blender_simulation import simulate_blender
+    from hush.hybrid.blender_simulation import search_log, simulate_blender
     from hush.hybrid.client import Question
     from hush.hybrid.mean_estimates import hybrid_mean
     from hush.hybrid.opt_in import OptInNumbers
     from hush.hybrid.promises import Promise
-    from hush.hybrid.search_logs import search_log
     from hush.hybrid.simulated_reports import generator_of, simulate_reports
 
     console = Console()

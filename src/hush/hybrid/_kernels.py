@@ -1,4 +1,4 @@
-"""Compiled loops of the hybrid room: hexadecimal texts to bytes, and how often each bit is set over many reports."""
+"""Compiled loops over reports: hexadecimal texts to bytes, and how often each bit is set."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ for _byte in range(256):
 
 @njit(cache=True, nogil=True)
 def bit_sums(reports: Any, spread: Any, sums: Any) -> None:
-    """Add to `sums`, of 8 cells for each column of bytes, how many reports have each bit set.
+    """Add to `sums`, 8 cells for each column of bytes, how many reports have each bit set.
 
-    Up to 255 reports are added side by side in the eight bytes of a word before they are told apart.
+    Eight bits are counted at once, each in one byte of a word, for up to 255 reports; then the bytes are added up.
     """
     rows, columns = reports.shape
     lanes = np.zeros(columns, dtype=np.uint64)
@@ -43,7 +43,7 @@ for _value, _letter in enumerate(b"0123456789abcdef"):
 
 @njit(cache=True, nogil=True)
 def unhex(letters: Any, nibbles: Any, out: Any) -> bool:
-    """Write the bytes that pairs of hexadecimal letters stand for; False if any letter is none."""
+    """Write the bytes that pairs of hexadecimal digits stand for; False if any letter is not such a digit."""
     wrong = np.uint8(0)
     for index in range(len(out)):
         high, low = nibbles[letters[2 * index]], nibbles[letters[2 * index + 1]]
@@ -53,5 +53,5 @@ def unhex(letters: Any, nibbles: Any, out: Any) -> bool:
 
 
 def numpy_bit_sums(reports: Bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The compiled loop's twin."""
+    """The plain numpy twin of `bit_sums`."""
     return np.asarray(np.unpackbits(reports, axis=1, bitorder="little").sum(axis=0, dtype=np.int64))

@@ -2,18 +2,19 @@
 
 1. Opt-in people are split: some find the list (`head_list.discover`), the others count it.
 2. Clients are asked about the list. By default they are split too: most are asked for their query, the others for their
-   record, each at the whole epsilon, by the law with the least variance for a list of that length. As in the source,
-   they may also answer both in two stages, with the budget split.
-3. Shares of queries are blended at the level of queries, those of URLs at the level of records; each weighs as one over
-   its variance. Queries and the wildcard are moved to the probability simplex.
+   record, each at the whole epsilon, by the law of least variance for a list of that length. As in the paper, they may
+   instead answer both in two stages, which split the budget.
+3. Shares of queries are blended from estimates of queries, those of URLs from estimates of records, with weights
+   inverse to the variances. The shares of queries and the wildcard are projected to the probability simplex.
 
-Reference: [Avent 2023, Alg. 2.1 to 2.6]. Differs from it: blending records and adding them up would bring back the
-noise of URLs, so queries are blended by themselves; weights use the variance at the blended share, since a variance
-that follows its own estimate favours estimates that are too small.
+Reference: [Avent 2023, Alg. 2.1 to 2.6]. Differs from it: sums of blended records would have the noise of all URLs, so
+queries are blended separately; and weights use the variance at the blended share, since a variance computed from a
+group's own estimate favours estimates that are too small.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -22,6 +23,8 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.errors import DataError
+from hush.core.validation import check_whole
+from hush.hybrid.client.choice_laws import UNIT
 from hush.hybrid.client.question import DEFAULT_SHARE, WILDCARD, Question
 from hush.hybrid.collection import ReportCounts
 from hush.hybrid.frequency_estimates import Frequencies, RecordFrequencies, estimate, quantile
@@ -30,14 +33,13 @@ from hush.hybrid.opt_in import OptInRecords
 from hush.hybrid.promises import Promise
 from hush.render.text_table import TextColumn, TextTable, number_columns
 
-DISCOVERY_SHARE = 0.75  # of opt-in people; the document takes 0.95 and has few people left to count
-QUERY_SHARE = 0.9  # of clients, asked for their query
-SEPARATOR = "\t"  # between query and URL in an option
+DISCOVERY_SHARE = 0.75  # of opt-in people find the list; 0.95 in the paper, which leaves few people to count
+QUERY_SHARE = 0.9  # of clients are asked for their query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadListQuestions:
-    """What clients are asked about a head list: one question of two stages, or two questions to different clients."""
+    """The questions to clients about a head list: one question in two stages, or two questions to different clients."""
 
     head_list: HeadList
     queries: Question | None = None
@@ -46,8 +48,8 @@ class HeadListQuestions:
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """The questions there are."""
-        return tuple(one for one in (self.queries, self.records, self.two_stage) if one is not None)
+        """All questions about the list."""
+        return tuple(q for q in (self.queries, self.records, self.two_stage) if q is not None)
 
 
 def head_list_questions(
@@ -58,7 +60,7 @@ def head_list_questions(
     share: float | str = DEFAULT_SHARE,
     spend_slack: bool = True,
 ) -> HeadListQuestions:
-    """The questions about a head list, each at the whole promise; an empty list asks nothing."""
+    """The questions about a head list, each at the whole promise; an empty list has no questions."""
     if not head_list:
         return HeadListQuestions(head_list=head_list)
     if form == "two-stage":
@@ -76,19 +78,22 @@ def head_list_questions(
 
 
 def record_option(query: str, url: str) -> str:
-    """A record as one option of a list; the wildcard URL stands for all URLs of the query that are not listed."""
-    return f"{query}{SEPARATOR}{url}"
+    """A record as one option of a question; the wildcard URL stands for all URLs of the query that are not listed."""
+    return f"{query}\t{url}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupShares:
-    """What one group says about queries or records of the list: unbiased shares, and their variance at any shares."""
+    """One group's unbiased shares of queries or records, and their variance at any true shares.
+
+    A share p of people gives an expected share of reports of floor + slope p.
+    """
 
     estimate: Floats
-    slope: float  # of the share of reports against the share of people; 1 for opt-in people
-    floor: float  # share of reports of those who do not hold the option
+    slope: float  # 1 for opt-in people
+    floor: float  # the share of reports among people who do not hold the option
     people: int
-    noise: Floats | float = 0.0  # variance that is added to that of sampling
+    noise: Floats | float = 0.0  # variance in addition to that of sampling
 
     def variance(self, shares: Floats) -> Floats:
         """r (1 - r)/(N slope^2) + noise, with r the share of reports at these shares."""
@@ -99,7 +104,7 @@ class GroupShares:
 def blend_shares(groups: list[GroupShares], *, rounds: int = 4) -> tuple[Floats, Floats, Floats]:
     """The blended shares, their variances and the weight of each group, shape (groups, shares).
 
-    Weights are one over the variance at the blended shares, found in a few rounds from equal ones.
+    Weights are inverse to the variance at the blended shares, found in a few rounds from weights by people.
     """
     stacked = np.stack([group.estimate for group in groups])
     people = np.array([float(group.people) for group in groups])
@@ -112,7 +117,7 @@ def blend_shares(groups: list[GroupShares], *, rounds: int = 4) -> tuple[Floats,
 
 
 def simplex_projection(shares: Floats) -> Floats:
-    """The nearest point whose entries are not negative and add up to one.
+    """The nearest point with nonnegative entries that add up to one.
 
     Reference: [Wang and Carreira-Perpinan 2013].
 
@@ -127,10 +132,10 @@ def simplex_projection(shares: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlendedHeadList:
-    """An ordered head list: queries by their share, the URLs of each by theirs.
+    """An ordered head list: queries by their share, and the URLs of each query by theirs.
 
-    `shares` are the blended shares of `queries` after projection, `query_groups` what each group says by itself, and
-    `query_weights` how much each group counts, in the order of `groups`.
+    `shares` are the blended shares of `queries` after projection. `query_groups` are the estimates of each group alone
+    and `query_weights` its weights, in the order of `groups`.
     """
 
     queries: tuple[str, ...]
@@ -145,7 +150,7 @@ class BlendedHeadList:
     people: dict[str, int]
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """The ends of intervals for the shares of queries, cut to what a share can be."""
+        """The ends of intervals for the shares of queries, clipped to [0, 1]."""
         reach = quantile(level) * np.sqrt(self.variances)
         return np.clip(self.shares - reach, 0.0, 1.0), np.clip(self.shares + reach, 0.0, 1.0)
 
@@ -206,11 +211,11 @@ class BlendedHeadList:
 def blend(
     opt_in: OptInEstimates, questions: HeadListQuestions, reports: dict[str, ReportCounts] | None = None
 ) -> BlendedHeadList:
-    """Blend what opt-in people and clients say about a list.
+    """Blend the estimates of opt-in people and of clients.
 
-    `reports` are counts by question id. Without them the result is that of the opt-in people alone, which is the
-    curator's baseline.
+    `reports` are counts by question id. Without them the result is that of opt-in people alone, the curator's baseline.
     """
+    # check that all are about the same list
     head_list, reports = questions.head_list, reports or {}
     names = list(head_list)
     records: list[Record] = [(query, url) for query, urls in head_list.items() for url in urls]
@@ -218,34 +223,21 @@ def blend(
         raise DataError("these questions are about another head list than the opt-in people counted")
     if unknown := set(reports) - {question.id for question in questions.questions}:
         raise DataError(f"reports on a question {sorted(unknown)[0][:8]} that is not about this head list")
-    own = dict(zip(opt_in.records, opt_in.estimate, strict=True))
-    parts = np.array([len(head_list[query]) + 1 for query in names], dtype=np.float64)
-    opt_in_queries = GroupShares(
-        estimate=np.array([sum(own[query, url] for url in (*head_list[query], WILDCARD)) for query in names]),
-        slope=1.0,
-        floor=0.0,
-        people=opt_in.rows,
-        noise=parts * opt_in.noise / opt_in.rows**2,
-    )
-    opt_in_records = GroupShares(
-        estimate=np.array([own[record] for record in records]),
-        slope=1.0,
-        floor=0.0,
-        people=opt_in.rows,
-        noise=opt_in.noise / opt_in.rows**2,
-    )
-    by_query, by_record = {"opt-in": opt_in_queries}, {"opt-in": opt_in_records}
+    # the shares of opt-in people: the noise of a query is that of its records, one for each URL and the wildcard URL
+    shares = dict(zip(opt_in.records, opt_in.estimate, strict=True))
+    noise, parts = opt_in.noise / opt_in.rows**2, np.array([len(head_list[query]) + 1.0 for query in names])
+    query_shares = np.array([sum(shares[query, url] for url in (*head_list[query], WILDCARD)) for query in names])
+    record_shares = np.array([shares[record] for record in records])
+    counted: dict[str, Any] = {"slope": 1.0, "floor": 0.0, "people": opt_in.rows}
+    by_query = {"opt-in": GroupShares(estimate=query_shares, noise=parts * noise, **counted)}
+    by_record = {"opt-in": GroupShares(estimate=record_shares, noise=noise, **counted)}
+    # the shares of the clients of each question
+    people = {"opt-in": opt_in.rows}
     for question in questions.questions:
         if question.id in reports:
             _add_reports(by_query, by_record, question, reports[question.id], names, records)
-    people = {"opt-in": opt_in.rows} | {
-        f"clients ({name})": counts.total for name, counts in _named(questions, reports)
-    }
+            people[f"clients ({question.name})"] = reports[question.id].total
     return _ordered(names, records, by_query, by_record, people)
-
-
-def _named(questions: HeadListQuestions, reports: dict[str, ReportCounts]) -> list[tuple[str, ReportCounts]]:
-    return [(question.name, reports[question.id]) for question in questions.questions if question.id in reports]
 
 
 def _add_reports(
@@ -256,47 +248,35 @@ def _add_reports(
     names: list[str],
     records: list[Record],
 ) -> None:
-    """What the clients of one question say, added to the groups."""
-    found = estimate(counts)
+    """Add the shares that the clients of one question report."""
+    estimates = estimate(counts)
     law: Any = question.law
-    if isinstance(found, RecordFrequencies):
+    if isinstance(estimates, RecordFrequencies):
         t, a = float(law.query.probability(0, 0)), float(law.query.probability(0, 1))
-        by_query["clients"] = GroupShares(estimate=_at(found.queries, names), slope=t - a, floor=a, people=counts.total)
-        by_record["clients"] = _stated(found.records, records)
+        shares = estimates.queries.estimate[_places(estimates.queries, names)]
+        by_query["clients"] = GroupShares(estimate=shares, slope=t - a, floor=a, people=counts.total)
+        # records: so many people that no variance is added to the estimated one
+        places = _places(estimates.records, records)
+        shares, variances = estimates.records.estimate[places], estimates.records.variance[places]
+        by_record["clients"] = GroupShares(estimate=shares, slope=1.0, floor=0.0, people=1 << 60, noise=variances)
         return
-    if not isinstance(found, Frequencies):
-        raise DataError("a question about a number says nothing about a head list")
-    slope, floor = _line(question)
-    if question.name == "query":
-        by_query["clients"] = GroupShares(estimate=_at(found, names), slope=slope, floor=floor, people=counts.total)
-    else:
-        estimates = _at(found, [record_option(*record) for record in records])
-        by_record["clients"] = GroupShares(estimate=estimates, slope=slope, floor=floor, people=counts.total)
-
-
-def _line(question: Question) -> tuple[float, float]:
-    """How the share of reports that name an option follows the share of people who hold it: slope and floor."""
-    from hush.hybrid.client.device_bits import UNIT
-
-    law: Any = question.law
+    if not isinstance(estimates, Frequencies):
+        raise DataError("a question about a number cannot be blended into a head list")
     if question.mechanism == "unary":
-        return 0.5 - law.rare / UNIT, law.rare / UNIT
-    kept, other = float(law.probability(0, 0)), float(law.probability(0, 1))
-    return kept - other, other
+        slope, floor = 0.5 - law.rare / UNIT, law.rare / UNIT
+    else:
+        floor = float(law.probability(0, 1))
+        slope = float(law.probability(0, 0)) - floor
+    of_queries = question.name == "query"
+    labels = names if of_queries else [record_option(*record) for record in records]
+    shares = estimates.estimate[_places(estimates, labels)]
+    group = GroupShares(estimate=shares, slope=slope, floor=floor, people=counts.total)
+    (by_query if of_queries else by_record)["clients"] = group
 
 
-def _at(found: Frequencies, labels: list[Any]) -> Floats:
-    places = {label: index for index, label in enumerate(found.labels)}
-    return found.estimate[[places[label] for label in labels]]
-
-
-def _stated(found: Frequencies, records: list[Record]) -> GroupShares:
-    """Shares whose variances are taken as they were estimated."""
-    places = {label: index for index, label in enumerate(found.labels)}
-    index = [places[record] for record in records]
-    return GroupShares(
-        estimate=found.estimate[index], slope=1.0, floor=0.0, people=1 << 60, noise=found.variance[index]
-    )
+def _places(estimates: Frequencies, labels: Sequence[Any]) -> list[int]:
+    places = {label: index for index, label in enumerate(estimates.labels)}
+    return [places[label] for label in labels]
 
 
 def _ordered(
@@ -306,6 +286,7 @@ def _ordered(
     by_record: dict[str, GroupShares],
     people: dict[str, int],
 ) -> BlendedHeadList:
+    """Blend the shares of all groups, and order queries and the URLs of each query by them."""
     if not names:
         empty = np.zeros(0)
         return BlendedHeadList(
@@ -319,11 +300,10 @@ def _ordered(
     urls: dict[str, tuple[str, ...]] = {}
     url_shares: dict[str, Floats] = {}
     for query in names:
-        here = sorted(
-            (i for i, record in enumerate(records) if record[0] == query), key=lambda i: (-record_shares[i], records[i])
-        )
-        urls[query] = tuple(records[i][1] for i in here)
-        url_shares[query] = np.clip(record_shares[here], 0.0, 1.0)
+        of_query = [i for i, record in enumerate(records) if record[0] == query]
+        of_query.sort(key=lambda i: (-record_shares[i], records[i]))
+        urls[query] = tuple(records[i][1] for i in of_query)
+        url_shares[query] = np.clip(record_shares[of_query], 0.0, 1.0)
     return BlendedHeadList(
         queries=tuple(names[i] for i in order),
         shares=projected[order],
@@ -341,12 +321,10 @@ def _ordered(
 def find_head_list(
     people: OptInRecords, promise: Promise, *, most_queries: int, discovery_share: float = DISCOVERY_SHARE
 ) -> OptInEstimates:
-    """Split opt-in people, find a list with the one part and count it with the other; at most so many queries.
+    """Split opt-in people, find a list with one part and count it with the other; keeps at most `most_queries` queries.
 
-    Privacy: (epsilon, delta)-DP for every person: the two parts share nobody.
+    Privacy: (epsilon, delta)-DP for every person: no person is in both parts.
     """
-    if isinstance(most_queries, bool) or not isinstance(most_queries, int) or most_queries < 1:
-        raise DataError(f"most_queries={most_queries!r}: expected an integer >= 1")
+    check_whole(DataError, "most_queries", most_queries, least=1)
     finders, counters = people.split(discovery_share)
-    found = discover(finders, promise)
-    return estimate_opt_in(counters, found, promise).shortened(most_queries)
+    return estimate_opt_in(counters, discover(finders, promise), promise).shortened(most_queries)

@@ -1,8 +1,7 @@
 """Collection: reports of many devices from JSON lines, Parquet, Arrow or DuckDB, checked and counted.
 
-Every report is checked: its version, its question, its id (never twice) and its value. What is refused is refused with
-the number of its line or row, and nothing that was given is lost: either the whole collection is refused, or the
-refused reports are listed beside those that count.
+Every report is checked: its version, its question, its id (never twice) and its value. A report that fails is named by
+its line or row. By default it stops the whole collection; with `refused="skip"` it is listed and the others count.
 """
 
 from __future__ import annotations
@@ -16,23 +15,22 @@ import numpy as np
 
 from hush.core.arrays import Integers
 from hush.core.errors import DataError
-from hush.hybrid.client.choice_laws import UnaryResponse
-from hush.hybrid.client.device_errors import QuestionError
+from hush.hybrid.client.choice_laws import RecordResponse, UnaryResponse
 from hush.hybrid.client.number_laws import DuchiResponse, LaplaceResponse, PiecewiseResponse
-from hush.hybrid.client.question import VERSION, Question, Report, is_id
-from hush.hybrid.client.record_laws import RecordResponse
+from hush.hybrid.client.question import FORMAT_VERSION, Question, QuestionError, Report, is_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BLOCK = 1 << 24  # bytes of JSON at a time
+JSON_BLOCK = 1 << 24  # bytes read at a time
+ARROW_BLOCK = 1 << 18  # rows read at a time
 MOST_LISTED = 1000  # refusals that are kept word for word
-FIELDS = ("hush", "version", "question", "id", "value")
+ARROW_READERS = ("to_arrow_reader", "fetch_arrow_reader")  # methods of DuckDB relations, new and old
 Source: TypeAlias = Any  # a path, an Arrow table or reader, a DuckDB relation, a data frame, or texts and reports
 
 
 class Refusal(NamedTuple):
-    """A report that does not count: the line or row where it stands, from 1, and why."""
+    """A report that does not count: its line or row, from 1, and the reason."""
 
     line: int
     reason: str
@@ -40,10 +38,10 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportCounts:
-    """What estimates need of all reports on one question.
+    """The counts of all reports on one question, for estimates.
 
-    `counts` is how often each option, bit or record was reported, in the order of the question; for numbers it is how
-    often each of `values` was.
+    `counts` is how often each option, bit or record was reported, in the order of the question; for numbers, how often
+    each of `values` was reported.
     """
 
     question: Question
@@ -56,8 +54,8 @@ class ReportCounts:
     def __post_init__(self) -> None:
         if self.total < 2:
             raise DataError(
-                f"{self.total} reports on the question {self.question.name!r}: at least two clients must answer before "
-                "anything can be estimated"
+                f"{self.total} reports on the question {self.question.name!r}: expected at least two, or nothing can "
+                "be estimated"
             )
 
 
@@ -65,8 +63,8 @@ def collect(question: Question, source: Source, *, refused: Literal["raise", "sk
     """Check and count the reports on a question.
 
     `source` is a file (`.jsonl`, `.parquet`, `.arrow`), an Arrow table, a DuckDB relation, a data frame with the
-    columns version, question, id and value, or any iterable of reports and JSON texts. With `refused="skip"` reports
-    that do not fit are listed in the result; otherwise the first of them refuses all.
+    columns version, question, id and value, or any iterable of reports and JSON texts. With `refused="skip"` invalid
+    reports are listed in the result; otherwise the first invalid report raises an error.
 
     >>> from hush.hybrid import Device
     >>> question = Question.yes_no("a smoker", epsilon=2)
@@ -76,7 +74,7 @@ def collect(question: Question, source: Source, *, refused: Literal["raise", "sk
     counter = _Counter(question, skip=refused == "skip")
     if isinstance(source, str | Path):
         _collect_file(counter, Path(source))
-    elif _is_tabular(source):
+    elif any(hasattr(source, name) for name in (*ARROW_READERS, "__arrow_c_stream__", "to_batches")):
         for batch in _batches(source):
             counter.add_batch(batch)
     else:
@@ -85,9 +83,9 @@ def collect(question: Question, source: Source, *, refused: Literal["raise", "sk
 
 
 def count_reports(question: Question, reports: Any) -> ReportCounts:
-    """The counts of reports that are known to fit, as arrays: drawn in a simulation, or checked already.
+    """The counts of reports that are known to be valid: drawn in a simulation, or checked already.
 
-    Options and clusters as integers; unary bits as rows of packed bytes; records as pairs; numbers as integers.
+    Options, clusters and numbers are integers, unary reports rows of packed bytes, and records pairs.
     """
     counter = _Counter(question, skip=False)
     counter.add_values(np.asarray(reports))
@@ -128,13 +126,13 @@ class _Counter:
 
     def refuse(self, line: int, reason: str) -> None:
         if not self.skip:
-            raise DataError(f"line {line}: {reason}; nothing was counted, mend the line or skip what is refused")
+            raise DataError(f"line {line}: {reason}; nothing was counted: fix the line, or skip refused reports")
         self.refusals += 1
         if len(self.refused) < MOST_LISTED:
             self.refused.append(Refusal(line, reason))
 
     def add_lines(self, lines: Iterable[str | bytes | Report]) -> None:
-        """Reports one by one, each with its line number; blank lines are passed over."""
+        """Reports one by one, each with its line number; blank lines are skipped."""
         values: list[Any] = []
         for text in lines:
             self.line += 1
@@ -152,7 +150,7 @@ class _Counter:
             self.add_values(_array(self.law, values))
 
     def _read(self, text: str | bytes | Report) -> tuple[str, Any]:
-        """Why a report is refused, or nothing and its value."""
+        """The reason to refuse a report, or "" and its value."""
         try:
             if isinstance(text, bytes):
                 text = text.decode("utf-8")
@@ -164,17 +162,17 @@ class _Counter:
         if report.question != self.question.id:
             return "it answers another question", None
         if not _fits(self.law, report.value):
-            return "its value is none that this question's devices send", None
+            return "its value is not a possible answer to this question", None
         if report.id in self.seen:
             return "its id was counted before", None
         self.seen.add(report.id)
         return "", report.value
 
     def add_batch(self, batch: pa.RecordBatch) -> None:
-        """A batch of columns, checked as arrays; row by row where something does not fit."""
+        """A batch of columns, checked as arrays; if anything is invalid, row by row."""
         missing = {"version", "question", "id", "value"} - set(batch.schema.names)
         if missing:
-            raise DataError(f"reports lack the columns {', '.join(sorted(missing))}; see docs/hybrid.md for their form")
+            raise DataError(f"reports lack the columns {', '.join(sorted(missing))}; docs/hybrid.md describes reports")
         values = self._checked(batch)
         if values is None:
             rows = batch.to_pylist()
@@ -186,17 +184,17 @@ class _Counter:
         self.add_values(values)
 
     def _checked(self, batch: pa.RecordBatch) -> Any:
-        """The values of a batch in which every report fits; None where one may not."""
+        """The values of a batch in which every report is valid; None if one may be invalid."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         if batch.num_rows == 0:
             return _array(self.law, [])
-        wanted = {"question": self.question.id, "version": VERSION}
+        expected = {"question": self.question.id, "version": FORMAT_VERSION}
         if "hush" in batch.schema.names:
-            wanted["hush"] = "report"
+            expected["hush"] = "report"
         try:
-            same = [pc.all(pc.equal(batch.column(name), value), skip_nulls=False) for name, value in wanted.items()]
+            same = [pc.all(pc.equal(batch.column(name), value), skip_nulls=False) for name, value in expected.items()]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a column of another type
             return None
         if not all(column.as_py() is True for column in same):
@@ -205,25 +203,25 @@ class _Counter:
         return self._fitting(ids, _values(self.law, batch.column("value")) if ids is not None else None)
 
     def _fitting(self, ids: Any, values: Any) -> Any:
-        """Values that all fit and whose ids are all new; None where one may not."""
-        if ids is None or values is None or not _all_fit(self.law, values) or not self._are_new(ids):
-            return None
-        self.ids.append(ids)
-        return values
+        """The values, if all are valid and all ids are new; None if one may not be.
 
-    def _are_new(self, ids: Any) -> bool:
-        """Whether ids differ, from each other and from all before, in their first 64 bits; takes them in if so."""
+        Ids are compared by their first 64 bits; if two agree in these, the caller goes through the rows.
+        """
+        if ids is None or values is None or not _all_fit(self.law, values):
+            return None
         if self.seen:
-            self.firsts = np.unique(_firsts(_seen_rows(self.seen)))
+            rows = np.frombuffer(bytes.fromhex("".join(self.seen)), dtype=np.uint8).reshape(len(self.seen), 16)
+            self.firsts = np.unique(_firsts(rows))
         firsts = np.sort(_firsts(ids))
         places = np.minimum(np.searchsorted(self.firsts, firsts), max(len(self.firsts) - 1, 0))
         if (firsts[1:] == firsts[:-1]).any() or (len(self.firsts) and (self.firsts[places] == firsts).any()):
-            return False
+            return None
         self.firsts = np.sort(np.concatenate([self.firsts, firsts]), kind="stable")
-        return True
+        self.ids.append(ids)
+        return values
 
     def add_values(self, values: Any) -> None:
-        """Count values that fit."""
+        """Count valid values."""
         self.total += len(values)
         if not len(values):
             return
@@ -250,7 +248,7 @@ def _collect_file(counter: _Counter, path: Path) -> None:
                 counter.add_batch(batch)
             return
         if path.suffix not in (".jsonl", ".json", ".ndjson"):
-            raise DataError(f"{path}: reports are read from .jsonl, .parquet or .arrow files; rename or convert it")
+            raise DataError(f"{path}: expected a .jsonl, .parquet or .arrow file of reports; rename or convert it")
         fresh = _Counter(counter.question, skip=counter.skip)
         if _add_json(fresh, path):
             counter.__dict__.update(fresh.__dict__)
@@ -260,13 +258,14 @@ def _collect_file(counter: _Counter, path: Path) -> None:
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or 'not a file of reports'}") from None
     except pa.ArrowInvalid:
-        raise DataError(f"{path} cannot be read: it is damaged or no file of reports") from None
+        raise DataError(f"{path} cannot be read: it is damaged, or not a file of reports") from None
 
 
 def _add_json(counter: _Counter, path: Path) -> bool:
-    """Count a file of JSON lines block by block; False where any line does not fit, so that lines must be looked at."""
+    """Count a file of JSON lines block by block; False if any line is invalid, so that the caller goes line by line."""
     import msgspec
 
+    # a decoder that accepts exactly the reports on this question
     whole = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
     kind: Any = whole
     if isinstance(counter.law, UnaryResponse):
@@ -275,12 +274,13 @@ def _add_json(counter: _Counter, path: Path) -> bool:
         kind = tuple[whole, whole]
     only: Any = Literal
     asked = only[counter.question.id]
-    marks = [("hush", Literal["report"]), ("version", Literal[VERSION]), ("question", asked)]
+    marks = [("hush", Literal["report"]), ("version", Literal[FORMAT_VERSION]), ("question", asked)]
     fields = [*marks, ("id", str), ("value", kind)]
     decoder = msgspec.json.Decoder(msgspec.defstruct("Line", fields, forbid_unknown_fields=True))
+    # blocks end at line ends
     with path.open("rb") as file:
         rest = b""
-        while block := file.read(BLOCK):
+        while block := file.read(JSON_BLOCK):
             head, newline, tail = block.rpartition(b"\n")
             lines, rest = (rest + head, tail) if newline else (b"", rest + block)
             if not _add_block(counter, decoder, lines):
@@ -311,7 +311,7 @@ def _add_block(counter: _Counter, decoder: Any, lines: bytes) -> bool:
 
 
 def _text_rows(texts: list[str], length: int) -> Any:
-    """Texts of 2 `length` hexadecimal digits as rows of bytes; None where any text is no such."""
+    """Texts of 2 `length` hexadecimal digits as rows of bytes; None if any text is different."""
     from hush.hybrid._kernels import NIBBLES, unhex
 
     joined = "".join(texts)
@@ -328,33 +328,28 @@ def _file_batches(path: Path) -> Iterator[pa.RecordBatch]:
 
     if path.suffix == ".parquet":
         with parquet.ParquetFile(path) as file:
-            yield from file.iter_batches(batch_size=1 << 18)
+            yield from file.iter_batches(batch_size=ARROW_BLOCK)
         return
     with path.open("rb") as file, pa.ipc.open_file(file) as reader:
         for index in range(reader.num_record_batches):
             yield reader.get_batch(index)
 
 
-def _is_tabular(source: object) -> bool:
-    names = ("to_arrow_reader", "fetch_arrow_reader", "__arrow_c_stream__", "to_batches")
-    return any(hasattr(source, name) for name in names)
-
-
 def _batches(source: Any) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    fetch = getattr(source, "to_arrow_reader", None) or getattr(source, "fetch_arrow_reader", None)
+    fetch = next((getattr(source, name) for name in ARROW_READERS if hasattr(source, name)), None)
     if fetch is not None:
-        yield from fetch(1 << 18)
+        yield from fetch(ARROW_BLOCK)
     elif isinstance(source, pa.Table):
-        yield from source.to_batches(max_chunksize=1 << 18)
+        yield from source.to_batches(max_chunksize=ARROW_BLOCK)
     else:
         yield from pa.RecordBatchReader.from_stream(source)
 
 
 def _report_of(row: dict[str, Any]) -> Report | str:
-    """A row as a report; a text that is refused where it cannot be one."""
-    if row["version"] != VERSION or row.get("hush", "report") != "report":
+    """A row as a report, or as a text that will be refused if the row is invalid."""
+    if row["version"] != FORMAT_VERSION or row.get("hush", "report") != "report":
         return f'{{"hush":"report","version":{row["version"] if isinstance(row["version"], int) else 0}}}'
     if not (is_id(row["question"]) and is_id(row["id"])):
         return "its ids are damaged"
@@ -362,6 +357,7 @@ def _report_of(row: dict[str, Any]) -> Report | str:
 
 
 def _cells(law: Any) -> int:
+    """The number of different reports of a law, or of bits for unary encoding."""
     if isinstance(law, RecordResponse):
         return sum(law.sizes)
     if isinstance(law, LaplaceResponse):
@@ -372,7 +368,7 @@ def _cells(law: Any) -> int:
 
 
 def _lowest(law: Any) -> int | None:
-    """The least report of a law of numbers; None for other laws."""
+    """The least report of a law for numbers; None for other laws."""
     if isinstance(law, LaplaceResponse):
         return -law.reach
     return 0 if isinstance(law, DuchiResponse | PiecewiseResponse) else None
@@ -381,7 +377,10 @@ def _lowest(law: Any) -> int | None:
 def _fits(law: Any, value: Any) -> bool:
     """Whether a device could have sent a value."""
     if isinstance(law, UnaryResponse):
-        return isinstance(value, str) and _unary_bytes(law, value) is not None
+        length = (law.size + 7) // 8
+        if not isinstance(value, str) or len(value) != 2 * length or not set(value) <= set("0123456789abcdef"):
+            return False
+        return bytes.fromhex(value)[-1] < 1 << (law.size - 8 * (length - 1))  # no bits beyond the last option
     if isinstance(law, RecordResponse):
         return (
             isinstance(value, list | tuple)
@@ -394,15 +393,6 @@ def _fits(law: Any, value: Any) -> bool:
     return type(value) is int and lowest <= value < lowest + _cells(law)
 
 
-def _unary_bytes(law: UnaryResponse, text: str) -> bytes | None:
-    """The bytes of a unary report; None where it has another length, other letters or bits beyond the last option."""
-    length = (law.size + 7) // 8
-    if len(text) != 2 * length or not set(text) <= set("0123456789abcdef"):
-        return None
-    packed = bytes.fromhex(text)
-    return packed if packed[-1] < 1 << (law.size - 8 * (length - 1)) else None
-
-
 def _array(law: Any, values: list[Any]) -> Any:
     """Values of single reports as `add_values` takes them."""
     if isinstance(law, UnaryResponse):
@@ -412,7 +402,7 @@ def _array(law: Any, values: list[Any]) -> Any:
 
 
 def _values(law: Any, column: Any) -> Any:
-    """A column of values as an array; None where its type or its lengths are not those of the law."""
+    """A column of values as an array; None if its type or its lengths do not match the law."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -449,7 +439,7 @@ def _all_fit(law: Any, values: Any) -> bool:
 
 
 def _hex_rows(column: Any, length: int) -> Any:
-    """A column of texts of 2 `length` hexadecimal digits as rows of bytes; None where any text is no such."""
+    """A column of texts of 2 `length` hexadecimal digits as rows of bytes; None if any text is different."""
     import pyarrow as pa
 
     from hush.hybrid._kernels import NIBBLES, unhex
@@ -467,10 +457,6 @@ def _hex_rows(column: Any, length: int) -> Any:
     letters = np.frombuffer(column.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
     packed = np.empty(rows * length, dtype=np.uint8)
     return packed.reshape(rows, length) if unhex(letters, NIBBLES, packed) else None
-
-
-def _seen_rows(ids: set[str]) -> Any:
-    return np.frombuffer(bytes.fromhex("".join(ids)), dtype=np.uint8).reshape(len(ids), 16)
 
 
 def _firsts(rows: Any) -> Any:

@@ -1,6 +1,6 @@
 """Estimates from the reports on a question: unbiased frequencies and means, unbiased variances, intervals.
 
-Clients are taken as a sample: a variance holds the chance of who answered and the chance of what their devices drew.
+Clients are treated as a sample: variances include both who answered and what their devices drew.
 """
 
 from __future__ import annotations
@@ -15,21 +15,17 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.errors import DataError
-from hush.hybrid.client.choice_laws import KaryResponse, UnaryResponse
-from hush.hybrid.client.device_bits import UNIT
-from hush.hybrid.client.record_laws import RecordResponse
+from hush.core.validation import check_number
+from hush.hybrid.client.choice_laws import UNIT, KaryResponse, RecordResponse, UnaryResponse
 from hush.hybrid.collection import ReportCounts
 from hush.render.text_table import TextColumn, TextTable, number_columns
 
-LEVEL = 0.95
+INTERVAL_LEVEL = 0.95  # of intervals, by default and in tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frequencies:
-    """Estimated shares with their variances: unbiased, so they may be below 0 or above 1.
-
-    `reports` is how many people stand behind them.
-    """
+    """Estimated shares with their variances, from so many reports; unbiased, so a share may be below 0 or above 1."""
 
     labels: tuple[Any, ...]
     estimate: Floats
@@ -40,8 +36,8 @@ class Frequencies:
     def stddev(self) -> Floats:
         return np.sqrt(np.maximum(self.variance, 0.0))
 
-    def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
-        """The ends of intervals that hold the true share with this probability, each by itself."""
+    def interval(self, level: float = INTERVAL_LEVEL) -> tuple[Floats, Floats]:
+        """The ends of intervals, each of which covers its true share with this probability."""
         reach = quantile(level) * self.stddev
         return self.estimate - reach, self.estimate + reach
 
@@ -51,7 +47,7 @@ class Frequencies:
         rows = zip(self.labels, self.estimate, self.stddev, lower, upper, strict=True)
         return {
             "reports": self.reports,
-            "level": LEVEL,
+            "level": INTERVAL_LEVEL,
             "shares": [
                 {"label": label, "estimate": float(e), "stddev": float(s), "lower": float(a), "upper": float(b)}
                 for label, e, s, a, b in rows
@@ -74,7 +70,7 @@ class Frequencies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFrequencies:
-    """Estimated shares of queries and of records, from the same reports; the shares of records add up to their query's.
+    """Shares of queries and of records from the same reports; those of a query's records add up to that of the query.
 
     `records.labels` are pairs of query and URL.
     """
@@ -106,7 +102,7 @@ class MeanEstimate:
     def stddev(self) -> float:
         return float(np.sqrt(max(self.variance, 0.0)))
 
-    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+    def interval(self, level: float = INTERVAL_LEVEL) -> tuple[float, float]:
         """The ends of an interval that holds the true mean with this probability."""
         reach = quantile(level) * self.stddev
         return self.estimate - reach, self.estimate + reach
@@ -115,7 +111,7 @@ class MeanEstimate:
         """Plain data, for JSON."""
         lower, upper = self.interval()
         ends = {"lower": lower, "upper": upper}
-        return {"reports": self.reports, "level": LEVEL, "mean": self.estimate, "stddev": self.stddev, **ends}
+        return {"reports": self.reports, "level": INTERVAL_LEVEL, "mean": self.estimate, "stddev": self.stddev, **ends}
 
     def table(self) -> TextTable:
         """The mean, as a table to read."""
@@ -129,7 +125,7 @@ class MeanEstimate:
 
 
 def estimate(counts: ReportCounts) -> Frequencies | RecordFrequencies | MeanEstimate:
-    """What the reports on a question say, by the law that drew them.
+    """Estimate shares, or a mean, from the reports on a question, by the law that drew them.
 
     >>> from hush.hybrid import Question
     >>> from hush.hybrid.collection import count_reports
@@ -151,7 +147,7 @@ def estimate(counts: ReportCounts) -> Frequencies | RecordFrequencies | MeanEsti
 def _shares(counts: ReportCounts, law: KaryResponse | UnaryResponse) -> Frequencies:
     """p = (r - q)/(t - q), with the variance r (1 - r)/((N - 1)(t - q)^2).
 
-    r is the share of reports that name an option, t that among those who hold it and q that among others.
+    r is the share of reports that name an option; t is its expectation among those who hold it, and q among others.
     """
     if isinstance(law, KaryResponse):
         kept, other = law.probability(0, 0), law.probability(0, 1)
@@ -177,12 +173,14 @@ def _records(counts: ReportCounts, law: RecordResponse) -> RecordFrequencies:
 
     Differs from [Avent 2023, Alg. 2.5, line 19]: N/(N - 1) is not applied to Var(p_q) a second time.
     """
+    # the queries
     n, sizes = counts.total, law.sizes
     starts = np.cumsum([0, *sizes])
     queries = np.add.reduceat(counts.counts, starts[:-1])
     t, a = float(law.query.probability(0, 0)), float(law.query.probability(0, 1)) if len(sizes) > 1 else 0.0
     r_q = queries / n
     p_q, var_q = (r_q - a) / (t - a), r_q * (1 - r_q) / ((n - 1) * (t - a) ** 2)
+    # the records of each query
     shares, variances = np.empty(starts[-1]), np.empty(starts[-1])
     for query, size in enumerate(sizes):
         here = slice(starts[query], starts[query + 1])
@@ -219,9 +217,8 @@ def _mean(counts: ReportCounts, law: Any) -> MeanEstimate:
 
 
 def quantile(level: float) -> float:
-    """How many standard deviations a two-sided interval of this probability reaches."""
-    if not 0 < level < 1:
-        raise DataError(f"level={level!r}: expected a probability between 0 and 1, such as 0.95")
+    """The half-width, in standard deviations, of a two-sided interval of this probability."""
+    level = check_number(DataError, "level", level, above=0, below=1, hint=", such as 0.95")
     return NormalDist().inv_cdf((1 + level) / 2)
 
 

@@ -1,15 +1,14 @@
-"""Head lists: the records that many opt-in people hold, found and counted by the curator under the gate.
+"""Head lists: the records that many opt-in people hold, found and counted by the curator through the gate.
 
-Some of the opt-in people find the list, the others count it. No person is in both parts, so each part may spend the
-whole promise.
+Some opt-in people find the list, the others count it. No person is in both parts, so each part may spend the whole
+promise.
 
-Reference: [Avent 2023, Alg. 2.2 and 2.3]. Differs from it: keys are released by the optimal table of
-`privacy.discovery`, which also covers several records of a person, and noise is integer noise.
+Reference: [Avent 2023, Alg. 2.2 and 2.3]. Differs from it: keys are released with the optimal probabilities of
+`privacy.discovery`, which also covers several records per person, and noise is integer noise.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,28 +27,18 @@ Record = tuple[str, str]
 HeadList = dict[str, list[str]]
 
 
-def document_threshold(epsilon: float, delta: float, max_records: int = 1) -> float:
-    """The threshold of [Avent 2023, Alg. 2.2]: max(b (ln(e^(eps/2) + m - 1) - ln delta), 1) with b = 2 m/eps.
-
-    With Laplace noise of scale b, a record of one person passes it with probability e^(-(tau - 1)/b)/2 = delta/2 at
-    m = 1. For comparison; `discover` draws by an exact table instead.
-    """
-    scale = 2 * max_records / epsilon
-    return max(scale * (math.log(math.exp(epsilon / 2) + max_records - 1) - math.log(delta)), 1.0)
-
-
 def discovery_law(promise: Promise, max_records: int = 1) -> KeyDiscovery:
-    """The law by which records are found: a person who is exchanged moves 2 m counts, which share the promise."""
+    """The law that releases records: replacing a person moves 2 m counts, which share the promise."""
     if not promise.delta:
-        raise DataError("delta=0: a list that nobody knows beforehand needs a delta, such as 1e-6")
+        raise DataError("delta=0: finding an unknown list needs a delta, such as 1e-6")
     return KeyDiscovery(promise.epsilon / (2 * max_records), promise.delta / (2 * max_records))
 
 
 def discover(people: OptInRecords, promise: Promise) -> tuple[Record, ...]:
-    """The records that enough of these people hold, sorted; without those that no question can list: "*" and "".
+    """The records that enough of these people hold, sorted; without "*" and "", which no question can list.
 
-    Privacy: (epsilon, delta)-DP when one person's records are exchanged; a record of one person is released with
-    probability delta/(2 m).
+    Privacy: (epsilon, delta)-DP for replacing one person's records; a record of one person is released with probability
+    delta/(2 m).
     """
     require_opt_in(people, OptInRecords)
     gate = Gate(people, promise.account(DISCOVERY), neighbours=Neighbours.REPLACE)
@@ -59,10 +48,10 @@ def discover(people: OptInRecords, promise: Promise) -> tuple[Record, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptInEstimates:
-    """Shares of the records of a head list among opt-in people: unbiased, before any is moved to the simplex.
+    """Unbiased shares of the records of a head list among opt-in people, before projection to the simplex.
 
-    `noise` is the variance of the noise on a count. A query that is listed has a wildcard URL for all its URLs that are
-    not. What is not listed at all counts for the wildcard record, which comes last and is in no query of the list.
+    `noise` is the variance of the noise on a count. A listed query has a wildcard URL for its unlisted URLs. All other
+    records count for the wildcard record, which comes last.
     """
 
     records: tuple[Record, ...]
@@ -71,11 +60,11 @@ class OptInEstimates:
     rows: int
 
     def variance(self, shares: Floats | None = None, parts: Floats | int = 1) -> Floats:
-        """The variance of a share that is the sum of `parts` of them.
+        """The variance of a share that is the sum of `parts` shares.
 
-            p (1 - p)/(N - 1) + parts s/(N (N - 1)), unbiased where p is the estimate itself
+            p (1 - p)/(N - 1) + parts s/(N (N - 1)), unbiased if p is the estimate itself
 
-        With other `shares`, p (1 - p)/N + parts s/N^2 at those.
+        With other `shares`, p (1 - p)/N + parts s/N^2 at these shares.
         """
         n = self.rows
         if shares is None:
@@ -84,14 +73,14 @@ class OptInEstimates:
         return np.asarray(shares * (1 - shares) / n + parts * self.noise / n**2)
 
     def shortened(self, most_queries: int) -> OptInEstimates:
-        """The queries with the largest shares; the records of the others count for the wildcard."""
+        """The queries with the largest shares; the records of the others count for the wildcard record."""
         totals: dict[str, float] = {}
         for (query, _), share in zip(self.records[:-1], self.estimate[:-1], strict=True):
             totals[query] = totals.get(query, 0.0) + float(share)
-        kept = sorted(totals, key=lambda query: (-totals[query], query))[:most_queries]
-        inside = np.array([query in kept for query, _ in self.records[:-1]] + [False])
+        largest = sorted(totals, key=lambda query: (-totals[query], query))[:most_queries]
+        inside = np.array([query in largest for query, _ in self.records[:-1]] + [False])
         records = [record for record, keep in zip(self.records, inside, strict=True) if keep]
-        records.sort(key=lambda record: kept.index(record[0]))
+        records.sort(key=lambda record: largest.index(record[0]))
         shares = dict(zip(self.records, self.estimate, strict=True))
         estimate = [shares[record] for record in records]
         return OptInEstimates(
@@ -108,7 +97,7 @@ class OptInEstimates:
 
     @classmethod
     def from_dict(cls, body: Any) -> OptInEstimates:
-        """The estimates that `to_dict` wrote; refuses what they cannot be."""
+        """The estimates that `to_dict` wrote; inconsistent ones are refused."""
         records = tuple((str(query), str(url)) for query, url in body["records"])
         shares = np.array([float(share) for share in body["estimate"]])
         noise, rows = float(body["noise"]), int(body["rows"])
@@ -116,29 +105,29 @@ class OptInEstimates:
         whole = {(query, WILDCARD) for query in listed} <= set(records) and records[-1] == (WILDCARD, WILDCARD)
         right = len(set(records)) == len(records) == len(shares) and np.isfinite(shares).all() and np.isfinite(noise)
         if not (whole and right and noise >= 0 and rows >= 2):
-            raise DataError("estimates of opt-in people contradict themselves; write the head list anew")
+            raise DataError("the estimates of opt-in people are inconsistent; write the head list again")
         return cls(records=records, estimate=shares, noise=noise, rows=rows)
 
     @property
     def head_list(self) -> HeadList:
         """The URLs of each query."""
-        found: HeadList = {}
+        urls: HeadList = {}
         for query, url in self.records[:-1]:
             if url != WILDCARD:
-                found.setdefault(query, []).append(url)
-        return found
+                urls.setdefault(query, []).append(url)
+        return urls
 
 
 def estimate_opt_in(people: OptInRecords, records: tuple[Record, ...], promise: Promise) -> OptInEstimates:
     """The shares of listed records among opt-in people, and of the other URLs of each listed query.
 
-    Privacy: epsilon-DP when one person's records are exchanged.
-    Differs from [Avent 2023, Alg. 2.3]: other URLs of a listed query count for that query, as they do for clients; as
-    printed, opt-in people would underestimate it.
+    Privacy: epsilon-DP for replacing one person's records.
+    Differs from [Avent 2023, Alg. 2.3]: other URLs of a listed query count for that query, as they do for clients;
+    otherwise opt-in people would underestimate the query.
     """
     require_opt_in(people, OptInRecords)
     if len(people) < 2:
-        raise DataError("one person counts the head list: at least two opt-in people are needed for a variance")
+        raise DataError("only one person counts the head list: a variance needs at least two opt-in people")
     records = (*records, *((query, WILDCARD) for query in dict.fromkeys(query for query, _ in records)))
     counts, noise = noisy_counts(people.with_list(records), promise.epsilon, promise.account(ESTIMATION))
     return OptInEstimates(

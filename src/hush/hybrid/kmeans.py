@@ -1,13 +1,13 @@
 """Hybrid K-means: centres from the points of opt-in people and the randomised points and labels of clients.
 
-Opt-in people's points are counted and summed by cluster, with noise, in each of tau rounds, at epsilon/tau a round.
+In each of tau rounds, opt-in people's points are counted and summed by cluster, with noise, at epsilon/tau a round.
 Each client reports a randomised point once and, in every round, the nearest centre by k-ary response, at
-epsilon/(tau + 1) each. The two means of a cluster are weighed by their variances.
+epsilon/(tau + 1) each. The two means of a cluster are weighted by their inverse variances.
 
-Differs from [Avent 2023, Alg. 2.7]: the noise of a mean is that of the sum over the count (line 13 forgets the count,
-by which the hybrid would fall back on clients alone). Labels are randomised, so each cluster holds a share of every
-other cluster's clients; counts and sums are corrected for that. Points are taken from the middle of the range, which
-halves what one person moves, and clients use the best law for each coordinate.
+Differs from [Avent 2023, Alg. 2.7]: the noise of a mean is that of the sum divided by the count (line 13 omits the
+count, so that the hybrid would use clients alone). Labels are randomised, so each cluster includes clients of every
+other cluster; counts and sums are corrected for this. Points are measured from the middle of the range, which halves
+the sensitivity, and clients use the best law for each coordinate.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError
 from hush.core.unit import ROW
+from hush.core.validation import check_whole
 from hush.hybrid.client.choice_laws import KaryResponse
 from hush.hybrid.client.question import Question
 from hush.hybrid.opt_in import check_bounds, require_opt_in
@@ -34,8 +35,7 @@ from hush.privacy.noise import DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours, RowNorms, sensitivity
 from hush.privacy.sum_query import SumQuery
 
-CLUSTER = "cluster"
-STEPS = 256
+CLUSTER = "cluster"  # the attribute of clusters
 
 
 class OptInPoints:
@@ -43,12 +43,12 @@ class OptInPoints:
 
     unit = ROW
 
-    def __init__(self, points: Any, lower: float, upper: float, *, steps: int = STEPS) -> None:
+    def __init__(self, points: Any, lower: float, upper: float, *, steps: int = 256) -> None:
         held = np.asarray(points, dtype=np.float64)
         if held.ndim != 2 or not held.size:
             raise DataError("nobody opted in: give at least one point of at least one number")
         if not np.isfinite(held).all():
-            raise DataError("points must be finite; replace missing numbers first")
+            raise DataError("points: expected finite numbers; replace missing numbers first")
         check_bounds(lower, upper)
         self.lower, self.upper, self.steps = float(lower), float(upper), steps
         inside = np.clip(held, lower, upper)
@@ -77,7 +77,7 @@ class OptInPoints:
             self.domain.check(clique)
 
     def check(self, most_rows: int = LARGEST_ANSWER) -> None:
-        """Every point is on the grid, so nothing can be refused."""
+        """Every point is on the grid, so there is nothing to refuse."""
 
     def counts(self, cliques: Sequence[Clique]) -> Counts:
         """Exact counts of clusters, or of clusters and steps of one axis; private, for the gate alone."""
@@ -110,14 +110,14 @@ class ClusterSums:
     @property
     def row_norms(self) -> RowNorms:
         s = Fraction(self.steps)
-        return RowNorms(s, s**2, 2 * s, 4 * s**2)  # two people at different ends, in one cluster or in two
+        return RowNorms(s, s**2, 2 * s, 4 * s**2)  # two people at opposite ends, in one cluster or in two
 
     def answer(self, counts: Counts) -> Integers:
         return np.asarray(counts[self.cliques[0]] @ (2 * np.arange(self.steps + 1) - self.steps), dtype=np.int64)
 
 
 class ClientPoints(Protocol):
-    """Clients who reported a randomised point each, and answer for a cluster question."""
+    """Clients who each reported a randomised point, and who answer cluster questions."""
 
     @property
     def points(self) -> Floats: ...  # (clients, dimensions), unbiased
@@ -125,7 +125,7 @@ class ClientPoints(Protocol):
 
 
 class SimulatedClients:
-    """Clients of a simulation: they hold points, report them once, and answer for the nearest centre."""
+    """Simulated clients: they hold points, report them once, and answer cluster questions."""
 
     def __init__(
         self, points: Any, lower: float, upper: float, *, epsilon: Fraction, generator: np.random.Generator
@@ -151,7 +151,7 @@ class SimulatedClients:
 
 @dataclass(frozen=True, slots=True)
 class GroupMeans:
-    """Means of each cluster by one group, and the variance of a coordinate; infinite where it says nothing."""
+    """One group's mean of each cluster, and the variance of a coordinate; infinite where the group has no estimate."""
 
     means: Floats  # (clusters, dimensions)
     variances: Floats  # (clusters,)
@@ -166,17 +166,16 @@ def hybrid_kmeans(
     clients: ClientPoints | None = None,
     bounds: tuple[float, float] = (0.0, 1.0),
 ) -> Floats:
-    """Centres after some rounds from public start centres; with one group alone it is that group's baseline.
+    """Centres after some rounds, from public start centres; one group alone gives that group's baseline.
 
-    Privacy: epsilon-DP for opt-in people, by the gate, in all rounds together; each client's point and labels together
-    are epsilon-DP if the point was reported at epsilon/(rounds + 1). Each question for labels is charged to the clients
+    Privacy: epsilon-DP for opt-in people, by the gate, over all rounds; each client's point and labels together are
+    epsilon-DP if the point was reported at epsilon/(rounds + 1). Each question for labels is charged to the clients
     before they are asked; whoever asks for the points charges that question.
     """
     centres = np.array(start, dtype=np.float64)
     if centres.ndim != 2 or len(centres) < 2:
         raise DataError("start: expected at least two centres; one cluster needs no K-means")
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise DataError(f"rounds={rounds!r}: expected an integer >= 1")
+    rounds = check_whole(DataError, "rounds", rounds, least=1)
     if opt_in is None and clients is None:
         raise DataError("neither opt-in people nor clients were given")
     if opt_in is not None:
@@ -190,12 +189,13 @@ def hybrid_kmeans(
             question = Question.cluster("nearest", centres.tolist(), epsilon=promise.epsilon / (rounds + 1))
             promise.record_question(question)
             groups.append(client_means(question, clients))
+        # move each centre that some group has an estimate for
         precision = np.stack([1 / group.variances for group in groups])
         total = precision.sum(axis=0)
-        known = total > 0
-        weights = precision[:, known] / total[known]
-        means = np.stack([np.nan_to_num(group.means) for group in groups])[:, known]
-        centres[known] = np.clip((weights[:, :, None] * means).sum(axis=0), *bounds)
+        estimated = total > 0
+        weights = precision[:, estimated] / total[estimated]
+        means = np.stack([np.nan_to_num(group.means) for group in groups])[:, estimated]
+        centres[estimated] = np.clip((weights[:, :, None] * means).sum(axis=0), *bounds)
     return centres
 
 
@@ -220,10 +220,11 @@ def _curator_means(people: OptInPoints, clusters: int, epsilon: Fraction, accoun
 
 
 def client_means(question: Question, clients: ClientPoints) -> GroupMeans:
-    """Means of clients, with counts and sums corrected for randomised labels.
+    """The means of clients, with counts and sums corrected for randomised labels.
 
-    With keep probability p over a uniform label, N' = (N_k - (1 - p)/K N)/p and S' = (S_k - (1 - p)/K S)/p, and the
-    variance of S'/N' is s^2 (N_k (1 - (1-p)/K)^2 + (N - N_k)((1-p)/K)^2)/(p N')^2 for reports of variance s^2.
+    A label is the true one with probability p, else uniform. Then N' = (N_k - (1 - p)/K N)/p and
+    S' = (S_k - (1 - p)/K S)/p, and the variance of S'/N' is
+    s^2 (N_k (1 - (1-p)/K)^2 + (N - N_k)((1-p)/K)^2)/(p N')^2 for reports of variance s^2.
     """
     labels, points = clients.labels(question), clients.points
     law: Any = question.law
@@ -238,8 +239,8 @@ def client_means(question: Question, clients: ClientPoints) -> GroupMeans:
     with np.errstate(divide="ignore", invalid="ignore"):
         variances = spread * (number * (1 - other) ** 2 + (people - number) * other**2) / (p * true_number) ** 2
         means = true_sums / true_number[:, None]
-    nothing = true_number < 1
-    variances[nothing], means[nothing] = np.inf, 0.0
+    empty = true_number < 1
+    variances[empty], means[empty] = np.inf, 0.0
     return GroupMeans(means, variances)
 
 

@@ -1,12 +1,12 @@
-"""Errors of hybrid means, in closed form: who does better, by how much, and from how many people on.
+"""Errors of hybrid means, in closed form: which group does better, by how much, and from how many people on.
 
-n people hold numbers in a range of width m. A share c of them opted in: the curator sees their numbers and adds one
-noise of variance s_T to their mean. The others are clients, who add noise of variance s_L each. The numbers of the two
-groups have means mu_T, mu_L and variances v_T, v_L; mu = c mu_T + (1 - c) mu_L. Errors are mean squared distances to
-the mean of all n people without noise, so they hold what privacy and the choice of people cost, and nothing else.
+n people hold numbers in a range of width m. A share c of them opted in: the curator adds noise of variance s_T to the
+mean of their numbers. The others are clients, who each add noise of variance s_L to their number. The numbers of the
+two groups have means mu_T, mu_L and variances v_T, v_L; mu = c mu_T + (1 - c) mu_L. Errors are mean squared distances
+from the exact mean of all n people.
 
-Reference: [Avent 2023, sec. 2.3]. Differs from it: the optimum's error (Thm 2.3.20), the critical number of people
-(Lemma 2.3.8) and the region where privacy weights win (sec. 2.3.4.1) are printed with slips, and corrected here.
+Reference: [Avent 2023, sec. 2.3]. Differs from it: corrects misprints in the error of the optimum (Thm 2.3.20), in the
+critical number of people (Lemma 2.3.8) and in the region where privacy weights win (sec. 2.3.4.1).
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from hush.core.errors import DataError
+from hush.core.validation import check_number
 from hush.privacy.conversions import gaussian_mu
-
-LEAST_BEST, MOST_BEST = 17 / 8, 16 / 7  # between these lies the largest improvement of Laplace noise at epsilon <= 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanError:
-    """A mean squared error in its three parts: who was asked, the noise, and groups that differ."""
+    """A mean squared error in three parts: sampling of people, noise, and bias from groups that differ."""
 
     sampling: float = 0.0
     privacy: float = 0.0
@@ -53,23 +52,19 @@ class MeanSetting:
     client_mean: float | None = None  # mu_L; None if equal
 
     def __post_init__(self) -> None:
-        if not 0 < self.share < 1:
-            raise DataError(
-                f"share={self.share!r}: expected a number between 0 and 1; without both groups there is nothing to mix"
-            )
+        check_number(DataError, "share", self.share, above=0, below=1, hint=", since both groups are needed")
         if not self.people * self.share >= 1:
-            raise DataError(f"people={self.people!r}: a share of {self.share:g} of them is not one person")
+            raise DataError(f"people={self.people!r}: a share of {self.share:g} of them is less than one person")
         noises = (self.curator_noise, self.client_noise)
         if not all(math.isfinite(noise) and noise >= 0 for noise in noises) or self.variance < 0:
-            raise DataError("variances of noise and numbers must be finite and not negative")
+            raise DataError("variances of noise and numbers: expected finite numbers of at least 0")
 
     @classmethod
     def laplace(
         cls, *, people: float, share: float, epsilon: float, variance: float, width: float = 1.0
     ) -> MeanSetting:
         """Laplace noise of one epsilon for both groups: s_T = 2 m^2/(c n eps)^2 and s_L = 2 m^2/eps^2."""
-        noise = 2 * (width / epsilon) ** 2
-        return cls._alike(noise, people, share, variance)
+        return cls._with_noise(2 * (width / epsilon) ** 2, people, share, variance)
 
     @classmethod
     def gaussian(
@@ -85,11 +80,11 @@ class MeanSetting:
     ) -> MeanSetting:
         """Gaussian noise of one epsilon and delta for both groups, calibrated exactly or by the classic formula."""
         noise = (width * gaussian_scale(epsilon, delta, exact=exact)) ** 2
-        return cls._alike(noise, people, share, variance)
+        return cls._with_noise(noise, people, share, variance)
 
     @classmethod
-    def _alike(cls, noise: float, people: float, share: float, variance: float) -> MeanSetting:
-        """The same noise for the sum of the curator's people as for the number of each client."""
+    def _with_noise(cls, noise: float, people: float, share: float, variance: float) -> MeanSetting:
+        """The same noise variance for the curator's sum as for the number of each client."""
         curator = noise / (share * people) ** 2
         return cls(people=people, share=share, curator_noise=curator, client_noise=noise, variance=variance)
 
@@ -107,17 +102,17 @@ class MeanSetting:
 
     @property
     def curator_error(self) -> MeanError:
-        """The mean of those who opted in, with the curator's noise."""
+        """The error of the mean of opt-in people, with the curator's noise."""
         return self.error(1.0)
 
     @property
     def everybody_error(self) -> MeanError:
-        """The mean over everybody as a client: s_L/n. The fair baseline of clients, since it needs no more trust."""
+        """The error if everybody were a client, s_L/n: the fair baseline of clients, since it needs no more trust."""
         return MeanError(privacy=self.client_noise / self.people)
 
     @property
     def client_error(self) -> MeanError:
-        """The mean of the clients alone; always above `everybody_error`."""
+        """The error of the mean of the clients alone; always above `everybody_error`."""
         return self.error(0.0)
 
     def error(self, weight: float) -> MeanError:
@@ -144,12 +139,12 @@ class MeanSetting:
 
     @property
     def homogeneous_weight(self) -> float:
-        """The best weight if both groups were as those who opted in; what a curator can use without knowing more."""
+        """The best weight if clients were like opt-in people, which needs no knowledge of clients."""
         return replace(self, client_variance=None, client_mean=None).best_weight
 
     @property
     def privacy_weight(self) -> float:
-        """The weight that balances the noise alone: s_L/(s_L + (1 - c) n s_T); needs no variances."""
+        """The weight by noise alone, s_L/(s_L + (1 - c) n s_T), which needs no variances."""
         return self.client_noise / (self.client_noise + (1 - self.share) * self.people * self.curator_noise)
 
     @property
@@ -158,11 +153,11 @@ class MeanSetting:
         return self.share
 
     def gain(self, weight: float) -> float:
-        """How many times less error than the better of the two baselines, curator alone and everybody as a client."""
+        """The error of the better baseline, curator alone or everybody as a client, over that of this weight."""
         return min(self.curator_error.total, self.everybody_error.total) / self.error(weight).total
 
     def gain_over_worse(self, weight: float) -> float:
-        """How many times less error than the worse of the two baselines."""
+        """The error of the worse baseline over that of this weight."""
         return max(self.curator_error.total, self.everybody_error.total) / self.error(weight).total
 
     @property
@@ -172,7 +167,7 @@ class MeanSetting:
 
     @property
     def critical_share(self) -> float:
-        """The share of people above which the curator can win at all."""
+        """The share of opt-in people above which the curator can win at all."""
         s, v_t, v_l = self.client_noise, self.variance, self.v_l
         if v_t == v_l:
             return v_t / (v_t + s)
@@ -180,34 +175,10 @@ class MeanSetting:
 
     @property
     def critical_people(self) -> float:
-        """The number of people up to which the curator wins, with s_T held as it is."""
+        """The number of people up to which the curator wins, at fixed s_T."""
         c, v_t, v_l = self.share, self.variance, self.v_l
         above = c * self.client_noise - (1 - c) * ((1 - c) * v_t + c * v_l)
         return above / (c * ((self.mean - self.mu) ** 2 + self.curator_noise))
-
-
-def laplace_critical_people(share: float, epsilon: float, variance: float, width: float = 1.0) -> float:
-    """The number of people from which the curator wins under Laplace noise; infinite if it never does.
-
-    2 m^2 / (c (2 c m^2 - (1 - c) eps^2 v))
-    """
-    m2, c = width**2, share
-    below = c * (2 * c * m2 - (1 - c) * epsilon**2 * variance)
-    return 2 * m2 / below if below > 0 else math.inf
-
-
-def privacy_weight_wins(share: float, people: float, epsilon: float, variance: float, width: float = 1.0) -> bool:
-    """Whether privacy weights beat both baselines under Laplace noise, for more than one person who opted in.
-
-    With x = eps^2 v/(2 m^2): c >= x/(1 + x), or n < (1 - c)(1 + x)/(c (x (1 - c) - c)).
-    """
-    x, c = epsilon**2 * variance / (2 * width**2), share
-    return c >= x / (1 + x) or people < (1 - c) * (1 + x) / (c * (x * (1 - c) - c))
-
-
-def best_gain_share(people: float) -> float:
-    """The share at which, for numbers in [0, 1] of variance 1/4 at epsilon 1, the gain tends to 17/8."""
-    return (1 + math.sqrt((288 + people) / people)) / 18
 
 
 def gaussian_scale(epsilon: float, delta: float, *, exact: bool = True) -> float:
@@ -222,11 +193,6 @@ def gaussian_scale(epsilon: float, delta: float, *, exact: bool = True) -> float
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
 
-def laplace_scale(epsilon: float, delta: float = 0.0, sensitivity: float = 1.0) -> float:
-    """The scale of Laplace noise of (epsilon, delta): D/(epsilon - 2 ln(1 - delta)); D/epsilon at delta = 0."""
-    return sensitivity / (epsilon - 2 * math.log1p(-delta))
-
-
 def client_noise(
     epsilon: float,
     *,
@@ -237,8 +203,8 @@ def client_noise(
 ) -> float:
     """The mean variance of a client's noise, s_L; for Duchi's and the piecewise law it depends on the numbers.
 
-    `offset` is how far the mean of the numbers lies from the middle of the range. With h = m/2, C = (e^eps + 1)/
-    (e^eps - 1), z = e^(eps/2) and x2 = v + offset^2:
+    `offset` is the distance of their mean from the middle of the range. With h = m/2, C = (e^eps + 1)/(e^eps - 1),
+    z = e^(eps/2) and x2 = v + offset^2:
 
         laplace 2 m^2/eps^2,  duchi C^2 h^2 - x2,  piecewise x2/(z - 1) + h^2 (z + 3)/(3 (z - 1)^2).
 

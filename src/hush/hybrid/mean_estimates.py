@@ -1,9 +1,9 @@
-"""Hybrid means from data: the curator's mean of opt-in people and the clients' reports, weighed and put together.
+"""Hybrid means from data: a weighted mean of the curator's mean of opt-in people and the clients' reports.
 
-Weights by variance need the variance of the numbers. It is read off the clients' reports at no further cost: the spread
-of the reports is that of the numbers plus that of the noise, which is known. Duchi's law has two reports only, whose
-spread says nothing; then the noise alone decides the weight. Intervals take the variance at the upper end of what the
-reports allow, and never above that of numbers at the two bounds.
+Weights by variance need the variance of the numbers. The clients' reports give it at no further cost: their variance is
+that of the numbers plus that of the noise, which is known. Duchi's law has only two reports, whose variance tells
+nothing about the numbers; then the noise alone decides the weight. Intervals use an upper bound on the variance of the
+numbers, at most that of numbers at the two bounds.
 """
 
 from __future__ import annotations
@@ -17,21 +17,20 @@ import numpy as np
 
 from hush.core.errors import DataError
 from hush.hybrid.collection import ReportCounts
-from hush.hybrid.frequency_estimates import LEVEL, MeanEstimate, estimate, quantile
+from hush.hybrid.frequency_estimates import INTERVAL_LEVEL, MeanEstimate, estimate, quantile
 from hush.hybrid.mean_errors import client_noise
 from hush.hybrid.opt_in import OptInNumbers, noisy_mean, require_opt_in
 from hush.hybrid.promises import ESTIMATION, Promise
 from hush.render.text_table import TextColumn, TextTable, number_columns
 
 Weighting = Literal["variance", "privacy", "size"]
-WEIGHTINGS = get_args(Weighting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HybridMean:
-    """A mean of both groups with its weight, and what each group says by itself.
+    """A mean of both groups, the weight of opt-in people, and the mean of each group alone.
 
-    `numbers_variance` is the estimated variance of the people's numbers; None where reports tell nothing of it.
+    `numbers_variance` is the estimated variance of the people's numbers; None if the reports do not show it.
     """
 
     estimate: float
@@ -45,8 +44,8 @@ class HybridMean:
     def stddev(self) -> float:
         return math.sqrt(max(self.variance, 0.0))
 
-    def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """The ends of an interval that holds the true mean with this probability."""
+    def interval(self, level: float = INTERVAL_LEVEL) -> tuple[float, float]:
+        """The ends of an interval that covers the true mean with this probability."""
         reach = quantile(level) * self.stddev
         return self.estimate - reach, self.estimate + reach
 
@@ -56,7 +55,7 @@ class HybridMean:
         return {
             "mean": self.estimate,
             "stddev": self.stddev,
-            "level": LEVEL,
+            "level": INTERVAL_LEVEL,
             "lower": lower,
             "upper": upper,
             "curator weight": self.weight,
@@ -66,23 +65,19 @@ class HybridMean:
 
     def table(self) -> TextTable:
         """Both groups and their mean, as a table to read."""
-        lines = []
-        for name, found, share in (
+        groups: list[tuple[str, MeanEstimate | HybridMean, float]] = [
             ("opt-in people", self.curator, self.weight),
             ("clients", self.clients, 1 - self.weight),
             ("both", self, 1.0),
-        ):
-            lower, upper = found.interval()
-            row = (
-                f"{found.estimate:.5g}",
-                f"{found.stddev:.2g}",
-                f"{lower:.5g} to {upper:.5g}",
-                f"{100 * share:.0f} %",
-            )
-            lines.append((name, *row))
+        ]
+        rows = []
+        for name, mean, share in groups:
+            lower, upper = mean.interval()
+            interval = f"{lower:.5g} to {upper:.5g}"
+            rows.append((name, f"{mean.estimate:.5g}", f"{mean.stddev:.2g}", interval, f"{100 * share:.0f} %"))
         columns = (TextColumn(heading="group"), *number_columns("mean", "stddev", "95 % interval", "weight"))
         notes = [f"From {self.curator.reports:,} opt-in people and {self.clients.reports:,} clients."]
-        return TextTable(columns=columns, rows=lines, notes=notes)
+        return TextTable(columns=columns, rows=rows, notes=notes)
 
     def __repr__(self) -> str:
         return self.table().text()
@@ -93,11 +88,12 @@ def hybrid_mean(
 ) -> HybridMean:
     """The mean of a number over both groups.
 
-    `weight` is that of opt-in people: by the estimated variances of both means, by their noise alone, by the number of
-    people, or a number from 0 to 1.
+    `weight` is the weight of opt-in people: "variance" by the estimated variances of both means, "privacy" by their
+    noise alone, "size" by the number of people, or a number from 0 to 1.
 
-    Privacy: epsilon-DP for opt-in people, by the gate; clients' reports are private as they come.
+    Privacy: epsilon-DP for opt-in people, by the gate; clients' reports are private already.
     """
+    # check that both groups have the same bounds
     require_opt_in(people, OptInNumbers)
     body, law = reports.question.body, reports.question.mechanism
     if reports.question.kind != "number":
@@ -108,43 +104,45 @@ def hybrid_mean(
             f"opt-in people have the bounds {people.lower:g} and {people.upper:g}, the question {bounds[0]:g} and "
             f"{bounds[1]:g}; use the same"
         )
-    if weight not in WEIGHTINGS if isinstance(weight, str) else not 0 <= weight <= 1:
-        raise DataError(f"weight={weight!r}: expected a number from 0 to 1, or one of {', '.join(WEIGHTINGS)}")
+    weightings = get_args(Weighting)
+    if weight not in weightings if isinstance(weight, str) else not 0 <= weight <= 1:
+        raise DataError(f"weight={weight!r}: expected a number from 0 to 1, or one of {', '.join(weightings)}")
+    # the mean of each group
     clients = estimate(reports)
     if not isinstance(clients, MeanEstimate):
         raise DataError("reports on numbers give no mean")
     measured = noisy_mean(people, promise.epsilon, promise.account(ESTIMATION))
-    spread = clients.variance * clients.reports
-    held, most = numbers_variance(clients, reports, bounds, law)
-    curator = MeanEstimate(
-        estimate=measured.mean, variance=most / measured.people + measured.noise, reports=measured.people
-    )
+    variance, largest_variance = numbers_variance(clients, reports, bounds, law)
+    curator_variance = largest_variance / measured.people + measured.noise
+    curator = MeanEstimate(estimate=measured.mean, variance=curator_variance, reports=measured.people)
+    # the weight of opt-in people
     if not isinstance(weight, str):
         share = float(weight)
     elif weight == "size":
         share = measured.people / (measured.people + clients.reports)
-    elif weight == "privacy" or held is None:
-        noise = max(spread - (held or 0.0), 0.0)
+    elif weight == "privacy" or variance is None:
+        noise = max(clients.variance * clients.reports - (variance or 0.0), 0.0)
         share = noise / (noise + clients.reports * measured.noise)
     else:
-        share = clients.variance / (clients.variance + held / measured.people + measured.noise)
+        share = clients.variance / (clients.variance + variance / measured.people + measured.noise)
     return HybridMean(
         estimate=share * curator.estimate + (1 - share) * clients.estimate,
         variance=share**2 * curator.variance + (1 - share) ** 2 * clients.variance,
         weight=share,
         curator=curator,
         clients=clients,
-        numbers_variance=held,
+        numbers_variance=variance,
     )
 
 
 def numbers_variance(
     clients: MeanEstimate, reports: ReportCounts, bounds: tuple[float, ...], mechanism: str
 ) -> tuple[float | None, float]:
-    """The variance of people's numbers, from the spread of their reports less that of the noise, and its upper end.
+    """The variance of people's numbers, estimated from their reports, and an upper bound on it.
 
-    The mean variance of the noise is a line n_0 + n_1 v in the variance v of the numbers, and the spread is v + n_0 +
-    n_1 v. None for Duchi's law, where n_1 = -1. The upper end is two standard errors of the spread above.
+    The mean variance of the noise is linear in the variance v of the numbers, n_0 + n_1 v, so reports have the variance
+    v + n_0 + n_1 v. For Duchi's law n_1 = -1, and the estimate is None. The upper bound adds two standard errors to the
+    variance of reports.
     """
     width, offset = bounds[1] - bounds[0], clients.estimate - (bounds[0] + bounds[1]) / 2
     offset = min(max(offset, -width / 2), width / 2)
@@ -162,5 +160,5 @@ def numbers_variance(
     spread = clients.variance * clients.reports
     fourth = float(np.dot((numbers - clients.estimate) ** 4, reports.counts)) / reports.total
     error = math.sqrt(max(fourth - spread**2, 0.0) / reports.total)
-    found, high = ((value - start) / (1 + slope) for value in (spread, spread + 2 * error))
-    return min(max(found, 0.0), largest), min(max(high, 0.0), largest)
+    estimated, upper = ((value - start) / (1 + slope) for value in (spread, spread + 2 * error))
+    return min(max(estimated, 0.0), largest), min(max(upper, 0.0), largest)

@@ -1,16 +1,18 @@
-"""People who opted in: what the curator sees, kept as types of their own, and read by the gate alone.
+"""People who opted in: the data that the curator holds, in types of their own that only the gate reads.
 
-The number of people who opted in is public, and neighbours are two groups of which one person's data was exchanged:
-the relation under which a client's report is private too. So both groups get the same promise.
+The number of people who opted in is public. Neighbours differ in the data of one person, as they do for a client's
+report. So both groups get the same promise.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -19,33 +21,32 @@ from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError
 from hush.core.unit import ROW, Unit
+from hush.core.validation import check_number, check_whole
 from hush.hybrid.client.question import WILDCARD
 from hush.privacy.account import Account
-from hush.privacy.gate import LARGEST_ANSWER, Counts, Gate, Request
+from hush.privacy.gate import LARGEST_ANSWER, Counts, Gate, MarginalQuery, Request
 from hush.privacy.noise import DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours, RowNorms, sensitivity
 from hush.privacy.sum_query import SumQuery
 
-RECORD = "record"
-STEP = "step"
+RECORD = "record"  # the attribute of listed records
+STEP = "step"  # the attribute of grid steps
 Key = Hashable
 
 
 class OptInRecords:
     """People who opted in, each with a few records, such as pairs of query and URL.
 
-    At most `max_records` different records of a person count. Which ones is decided by a hash of that person's own
-    list, so that no other person has a part in it. `listed` are records that are public; others count for the wildcard
-    URL of their query if that is listed, else for the wildcard.
+    At most `max_records` different records of a person count. A hash of that person's own list chooses them, so that
+    no other person affects the choice. `listed` are public records; any other record counts for the wildcard URL of its
+    query if that is listed, else for the wildcard record.
     """
 
     def __init__(self, people: Iterable[Sequence[Key]], *, max_records: int = 1, listed: Sequence[Key] = ()) -> None:
-        if isinstance(max_records, bool) or not isinstance(max_records, int) or max_records < 1:
-            raise DataError(f"max_records={max_records!r}: expected an integer >= 1")
-        self.max_records = max_records
+        self.max_records = max_records = check_whole(DataError, "max_records", max_records, least=1)
         self._people = [_some(records, max_records) for records in people]
         if not self._people:
-            raise DataError("nobody opted in: without opt-in people there is no head list; ask clients a list you know")
+            raise DataError("nobody opted in, so no head list can be found; ask clients about a list that you know")
         self._listed = {record: index for index, record in enumerate(listed)}
         self.unit = ROW if max_records == 1 else Unit(column="person", max_rows=max_records)
         self.domain = Domain({RECORD: len(self._listed) + 1})
@@ -55,7 +56,7 @@ class OptInRecords:
 
     @property
     def max_keys(self) -> int:
-        """How many keys a person counts for at most."""
+        """The largest number of keys that a person counts for; `gate.discover` asks for it."""
         return self.max_records
 
     def with_list(self, listed: Sequence[Key]) -> OptInRecords:
@@ -68,14 +69,13 @@ class OptInRecords:
 
     def split(self, share: float) -> tuple[OptInRecords, OptInRecords]:
         """Two groups of people, the first with this share of them, chosen by their places in the list alone."""
-        if not 0 < share < 1:
-            raise DataError(f"share={share!r}: expected a number between 0 and 1")
-        places = np.floor(np.arange(1, len(self) + 1) * share) > np.floor(np.arange(len(self)) * share)
+        check_number(DataError, "share", share, above=0, below=1)
+        in_first = np.floor(np.arange(1, len(self) + 1) * share) > np.floor(np.arange(len(self)) * share)
         groups = []
-        for wanted in (True, False):
+        for chosen in (in_first, ~in_first):
             group = object.__new__(OptInRecords)
             group.__dict__.update(self.__dict__)
-            group._people = [self._people[i] for i in np.flatnonzero(places == wanted)]
+            group._people = [self._people[i] for i in np.flatnonzero(chosen)]
             if len(group._people) < 2:
                 raise DataError(f"{len(self)} opt-in people are too few to split at {share:g}; more must opt in")
             groups.append(group)
@@ -90,22 +90,21 @@ class OptInRecords:
             self.domain.check(clique)
 
     def check(self, most_rows: int = LARGEST_ANSWER) -> None:
-        """Refuse records that are not pairs of texts: such records cannot be sorted or put on a list."""
+        """Refuse records that are not pairs of texts: they cannot be sorted or listed."""
         if not all(_is_pair(record) for records in self._people for record in records):
-            raise DataError("every record must be a tuple of two texts, such as a query and a URL; convert them first")
+            raise DataError("records: expected tuples of two texts, such as a query and a URL; convert them first")
 
     def counts(self, cliques: Sequence[Clique]) -> Counts:
-        """Exact counts of the listed records, the wildcard last; private, for the gate alone."""
-        places = [self._place(record) for records in self._people for record in records]
-        cells = np.bincount(np.array(places, dtype=np.int64), minlength=len(self._listed) + 1).astype(np.int64)
-        return {tuple(clique): cells for clique in cliques}
+        """Exact counts of the listed records, the wildcard record last; private, for the gate alone.
 
-    def _place(self, record: Key) -> int:
-        """Where a record counts: at itself, at the wildcard URL of its query, or at the wildcard."""
-        if record in self._listed:
-            return self._listed[record]
-        query = (record[0], WILDCARD) if _is_pair(record) else None
-        return self._listed.get(query, len(self._listed))
+        A record counts for itself, else for the wildcard URL of its query, else for the wildcard record.
+        """
+        listed, places = self._listed, []
+        for record in (record for records in self._people for record in records):
+            query = (record[0], WILDCARD) if _is_pair(record) else None
+            places.append(listed[record] if record in listed else listed.get(query, len(listed)))
+        cells = np.bincount(np.array(places, dtype=np.int64), minlength=len(listed) + 1).astype(np.int64)
+        return {tuple(clique): cells for clique in cliques}
 
     def require_sums(self, queries: Sequence[SumQuery]) -> None:
         raise DataError("records have no sums")
@@ -118,9 +117,9 @@ class OptInRecords:
 
 
 class OptInNumbers:
-    """People who opted in, each with a number between two bounds, taken to the nearest of `steps` + 1 grid points.
+    """People who opted in, each with a number between two bounds, rounded to the nearest of `steps` + 1 grid points.
 
-    Numbers outside the bounds count as the nearer bound. Whether there were any is private, so nothing here says it.
+    Numbers outside the bounds count as the nearer bound. Whether there were any is private, so it is never reported.
     """
 
     unit = ROW
@@ -130,7 +129,7 @@ class OptInNumbers:
         if held.ndim != 1 or not len(held):
             raise DataError("nobody opted in: give at least one number, or estimate from clients alone")
         if not np.isfinite(held).all():
-            raise DataError("numbers of opt-in people must be finite; replace missing ones first")
+            raise DataError("numbers of opt-in people: expected finite numbers; replace missing ones first")
         check_bounds(lower, upper)
         self.lower, self.upper, self.steps = float(lower), float(upper), steps
         inside = np.clip(held, self.lower, self.upper)
@@ -147,7 +146,7 @@ class OptInNumbers:
             self.domain.check(clique)
 
     def check(self, most_rows: int = LARGEST_ANSWER) -> None:
-        """Every number is on the grid, so nothing can be refused."""
+        """Every number is on the grid, so there is nothing to refuse."""
 
     def counts(self, cliques: Sequence[Clique]) -> Counts:
         """Exact counts of the steps; private, for the gate alone."""
@@ -165,7 +164,7 @@ class OptInNumbers:
 
 @dataclass(frozen=True, slots=True)
 class StepSum:
-    """The sum of the grid steps of all people: one person's step is between 0 and `steps`."""
+    """The sum of the grid steps of all people; one person's step is from 0 to `steps`."""
 
     steps: int
 
@@ -183,7 +182,7 @@ class StepSum:
 
 @dataclass(frozen=True, slots=True)
 class NoisyMean:
-    """A curator's mean of those who opted in, and the variance of its noise."""
+    """The noisy mean of people who opted in, and the variance of its noise."""
 
     mean: float
     noise: float
@@ -191,9 +190,9 @@ class NoisyMean:
 
 
 def noisy_mean(people: OptInNumbers, epsilon: Fraction, account: Account, *, note: str = "opt-in mean") -> NoisyMean:
-    """The mean of those who opted in, with discrete Laplace noise.
+    """The mean of people who opted in, with discrete Laplace noise.
 
-    Privacy: epsilon-DP when one person's number is exchanged; the number of people is public.
+    Privacy: epsilon-DP for replacing one person's number; the number of people is public.
     """
     require_opt_in(people, OptInNumbers)
     query = StepSum(people.steps)
@@ -209,12 +208,10 @@ def noisy_mean(people: OptInNumbers, epsilon: Fraction, account: Account, *, not
 def noisy_counts(
     people: OptInRecords, epsilon: Fraction, account: Account, *, note: str = "opt-in counts"
 ) -> tuple[Floats, float]:
-    """Counts of the listed records, the wildcard last, with discrete Laplace noise; and the variance of the noise.
+    """Counts of the listed records, the wildcard record last, with discrete Laplace noise; and the noise variance.
 
-    Privacy: epsilon-DP when one person's records are exchanged; the number of people is public.
+    Privacy: epsilon-DP for replacing one person's records; the number of people is public.
     """
-    from hush.privacy.gate import MarginalQuery
-
     require_opt_in(people, OptInRecords)
     query = MarginalQuery((RECORD,))
     bound = sensitivity(query.row_norms, max_rows=people.max_records, neighbours=Neighbours.REPLACE)
@@ -224,18 +221,56 @@ def noisy_counts(
     return np.asarray(measured.values, dtype=np.float64).ravel(), noise.stddev**2
 
 
+def read_search_log(path: str | Path) -> dict[str, list[tuple[str, str]]]:
+    """The records of each person, from a tab-separated file such as the AOL log.
+
+    The header names the columns of people (AnonID, user or person), queries (Query) and URLs (ClickURL or URL), in
+    upper or lower case. Queries and URLs are trimmed; a cell beyond 2000 characters is refused. Rows without a click
+    are left out, but a person without any click still counts as a person without records: the number of people is
+    published, so it must not depend on what somebody clicked.
+    """
+    headings = {"person": ("anonid", "user", "person"), "query": ("query",), "url": ("clickurl", "url")}
+    people: dict[str, list[tuple[str, str]]] = {}
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            header = [cell.strip().lower() for cell in next(rows, [])]
+            places = []
+            for part, known in headings.items():
+                place = next((header.index(name) for name in known if name in header), None)
+                if place is None:
+                    raise DataError(f"{path}: no column for the {part}; name it {known[0]!r}")
+                places.append(place)
+            for number, row in enumerate(rows, 2):
+                if len(row) <= max(places):
+                    row = row + [""] * (max(places) + 1 - len(row))
+                person, query, url = (row[place].strip() for place in places)
+                if max(map(len, (person, query, url))) > 2000:
+                    raise DataError(f"{path}, line {number}: a cell of over 2000 characters; expected a search log")
+                if person:
+                    records = people.setdefault(person, [])
+                    if query and url:
+                        records.append((query, url))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or "not a text of tab-separated columns"
+        raise DataError(f"{path} cannot be read: {reason}") from None
+    if not any(people.values()):
+        raise DataError(f"{path} holds no row with a person, a query and a URL")
+    return people
+
+
 def require_opt_in(people: object, kind: type) -> None:
-    """Refuse anything but opt-in people: a curator, and a curator's baseline, may use no client's data."""
+    """Refuse anything but opt-in people: neither a curator nor a curator's baseline may use a client's data."""
     if type(people) is not kind:
         raise DataError(
-            f"a curator may use people who opted in alone, as {kind.__name__}, and no {type(people).__name__}"
+            f"a curator may use only people who opted in, as {kind.__name__}, and no {type(people).__name__}"
         )
 
 
 def check_bounds(lower: float, upper: float) -> None:
-    """Refuse bounds of numbers that are not finite, or not in order, or too far apart for a float."""
+    """Refuse bounds that are not finite, not in order, or too far apart for a float."""
     if not (np.isfinite([lower, upper]).all() and lower < upper and np.isfinite(float(upper) - float(lower))):
-        raise DataError(f"lower={lower!r}, upper={upper!r}: expected finite bounds, the first below the second")
+        raise DataError(f"lower={lower!r}, upper={upper!r}: expected finite bounds, lower below upper")
 
 
 def _is_pair(record: object) -> TypeGuard[tuple[str, str]]:
@@ -243,9 +278,9 @@ def _is_pair(record: object) -> TypeGuard[tuple[str, str]]:
 
 
 def _some(records: Sequence[Key], most: int) -> tuple[Key, ...]:
-    """At most so many different records of one person."""
+    """At most `most` different records of one person, chosen by a hash of the person's list."""
     if isinstance(records, str | bytes):
-        raise DataError("each person holds a list of records; put a single record in a list of its own")
+        raise DataError("people: expected a list of records for each person; put a single record in a list")
     if len(records) == 1:
         return (records[0],)
     text = repr(records)

@@ -1,34 +1,38 @@
-"""Promises: one account for both groups, so that a ledger shows what opt-in people and clients were promised.
+"""Promises: one ledger for both groups, which shows what opt-in people and clients were promised.
 
-Each group is a dataset of the ledger. Opt-in people are charged by the gate when they are measured. Clients are charged
-when a question is published: each device that answers keeps the promise of the question, and answers to several
-questions add up.
+Each group is a dataset of the ledger. The gate charges opt-in people when it measures them. Clients are charged when a
+question is published: every device that answers keeps the promise of the question, and the costs of several questions
+add up.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.core.errors import BudgetError
+from hush.core.rational import float_up
 from hush.hybrid.client.question import Question
 from hush.privacy.account import Account, Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.events import LocalEvent
 from hush.privacy.ledger import Ledger, open_account
 
+# datasets of the ledger
 CLIENTS = "clients"
 DISCOVERY = "opt-in, discovery"
 ESTIMATION = "opt-in, estimation"
+# terms of charges
 CURATOR_TERMS = "replace one unit: one opt-in person"
 CLIENT_TERMS = "replace one unit: one client's own value, on the device"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What every person is promised, whichever group they are in, and the ledger where it is recorded.
+    """The epsilon and delta promised to every person of either group, and the ledger that records it.
 
-    The ledger is a file. A dataset that is new to it gets a cap: this promise, or a larger one that is set beforehand
+    The ledger is a file. A dataset that is new to the ledger gets this promise as its cap, unless a larger cap was set
     with `hush budget init --dataset`.
     """
 
@@ -59,13 +63,11 @@ class Promise:
 
     @property
     def budget(self) -> Budget:
-        """The least budget, in floats, that covers the promise."""
-        from hush.core.rational import float_up
-
+        """The least budget in floats that covers the promise."""
         return Budget(epsilon=float_up(self.epsilon), delta=float_up(self.delta))
 
     def account(self, dataset: str) -> Account:
-        """An account of one group of opt-in people, within the promise and the ledger."""
+        """The account of one group of opt-in people, within the promise and the ledger."""
         return open_account(self.budget, self._ledger(dataset), release=self.release, terms=CURATOR_TERMS)
 
     def record_question(self, question: Question) -> None:
@@ -81,7 +83,5 @@ class Promise:
     def _ledger(self, dataset: str) -> Ledger | None:
         if self.ledger is None:
             return None
-        import os
-
-        known = {one.dataset for one in Ledger.open_all(self.ledger)} if os.path.lexists(self.ledger) else set()
+        known = {book.dataset for book in Ledger.open_all(self.ledger)} if os.path.lexists(self.ledger) else set()
         return Ledger(self.ledger, dataset=dataset, cap=None if dataset in known else self.budget)

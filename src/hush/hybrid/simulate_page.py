@@ -56,60 +56,55 @@ def line_chart(title: str, across: str, up: str, drawn: Sequence[Line], number: 
 def simulate_html(found: SimulatedErrors) -> str:
     """The page of simulated errors."""
     options, lists = found.options, found.head_list
+    # errors of a mean, by epsilon and by share
+    error = "Root mean squared error"
+    mean_charts = (
+        line_chart("Error against epsilon", "epsilon", error, found.mean_by_epsilon, 1),
+        line_chart("Error against the share who opt in", "share who opt in", error, found.mean_by_share, 2),
+    )
+    # errors of a head list, if one was found
+    if any(line.y for line in lists):
+        chart = line_chart("Error against epsilon, head list", "epsilon", "l1 distance", lists, 3)
+        list_chart = tag("div", chart, class_="figures")
+    else:
+        list_chart = tag("p", "No head list of ten queries was found at any epsilon; more people must opt in.")
+    # the texts
+    lead = (
+        f"{options.people:,} people, of whom {100 * options.share:g} % let a curator see their data. Everybody is "
+        f"promised epsilon {options.epsilon:g}. Nobody was asked: errors of means are exact formulas, and head lists "
+        "are simulated on invented people."
+    )
+    of_means = (
+        f"Root mean squared error of the mean of numbers in a range of {options.width:,.10g} with standard deviation "
+        f"{options.stddev:,.10g}. Lower is better."
+    )
+    of_gaussian_noise = (
+        "The noise of one group would then also protect the other, against someone who sees only the published mean. "
+        "hush adds other noise to means: its promise is the epsilon above."
+    )
+    of_lists = (
+        f"Total error of the shares of the ten most common queries of {options.log_people:,} invented people. Lower is "
+        "better. There is no point where fewer than ten queries were found."
+    )
+    limits = (
+        "Both groups are assumed to be alike. If people who opt in differ from the others, a mean with these weights "
+        "is biased, and more people do not help. Weights by the number of people avoid this, with more noise."
+    )
     body = lines(
         tag("h1", "What two groups would tell you"),
-        tag(
-            "p",
-            f"{options.people:,} people, of whom {100 * options.share:g} % let a curator see their data. Everybody is "
-            f"promised epsilon {options.epsilon:g}. Nobody was asked: errors of means are exact formulas, and head "
-            "lists are simulated on invented people.",
-            class_="lead",
-        ),
+        tag("p", lead, class_="lead"),
         tag("h2", "A mean"),
-        tag(
-            "p",
-            f"Root mean squared error of the mean of numbers in a range of {options.width:,.10g} with standard "
-            f"deviation {options.stddev:,.10g}. Lower is better.",
-        ),
-        tag(
-            "div",
-            line_chart("Error against epsilon", "epsilon", "Root mean squared error", found.mean_by_epsilon, 1),
-            line_chart(
-                "Error against the share who opt in",
-                "share who opt in",
-                "Root mean squared error",
-                found.mean_by_share,
-                2,
-            ),
-            class_="figures",
-        ),
+        tag("p", of_means),
+        tag("div", *mean_charts, class_="figures"),
         scrolling(_gains(options)),
         tag("h3", "If both groups added Gaussian noise"),
-        tag(
-            "p",
-            "The noise of one group would then also protect the other, against someone who sees only the published "
-            "mean. hush adds other noise to means: what it promises is the epsilon above.",
-        ),
+        tag("p", of_gaussian_noise),
         scrolling(_amplified(options)),
         tag("h2", "A head list"),
-        tag(
-            "p",
-            f"Sum of the errors of the shares of the ten most common queries of {options.log_people:,} invented "
-            "people. Lower is better. Where fewer than ten queries were found, there is no point.",
-        ),
-        tag(
-            "div",
-            line_chart("Error against epsilon, head list", "epsilon", "l1 distance", lists, 3),
-            class_="figures",
-        )
-        if any(line.y for line in lists)
-        else tag("p", "No head list of ten queries was found at any epsilon; more people must opt in."),
+        tag("p", of_lists),
+        list_chart,
         tag("h2", "What this does not say"),
-        tag(
-            "p",
-            "Both groups are taken to be alike. If people who opt in differ from the others, a mean with these weights "
-            "is biased, and more people do not help. Weights by the number of people avoid that, with more noise.",
-        ),
+        tag("p", limits),
         made_by(),
     )
     return page_html(body, title="Two groups, simulated")
@@ -144,5 +139,7 @@ def _amplified(options: SimulateOptions) -> TextTable:
         setting = MeanSetting.gaussian(**promised, variance=options.stddev**2, width=options.width)
         seen = amplified_epsilon(**promised, weight=setting.best_weight)
         rows.append((f"{100 * share:g} %", two_digits(seen.opt_in), two_digits(seen.clients)))
-    notes = [f"Epsilon against someone who sees only the mean, at delta {options.delta:g} and the best weight."]
+    notes = [
+        f"Epsilon against someone who sees only the published mean, at delta {options.delta:g} and the best weight."
+    ]
     return TextTable(columns=number_columns("opt in", "opt-in people", "clients"), rows=rows, notes=notes)

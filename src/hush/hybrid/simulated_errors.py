@@ -1,4 +1,4 @@
-"""Errors before anybody is asked: of means by closed forms, of head lists simulated on invented people."""
+"""Predicted errors for `hush hybrid simulate`: means by closed forms, head lists by simulation on invented people."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 
 from hush.core.errors import DataError
-from hush.hybrid.blender_simulation import simulate_blender
+from hush.core.validation import check_number, check_whole
+from hush.hybrid.blender_simulation import search_log, simulate_blender
 from hush.hybrid.mean_errors import MeanSetting, client_noise
 from hush.hybrid.promises import Promise
-from hush.hybrid.search_logs import search_log
 from hush.render.text_table import TextColumn, TextTable, fixed_text, number_columns
 
 MOST_QUERIES = 10
 LIST_EPSILONS = (1.0, 2.0, 3.0, 4.0, 6.0)
-LIST_METHODS = {"l1": "both groups", "l1 opt-in": "opt-in people alone", "l1 clients": "clients alone"}
+LIST_METHODS = {"both": "both groups", "opt-in": "opt-in people alone", "clients": "clients alone"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateOptions:
-    """What is simulated: how many people, the share who opt in, epsilon, delta, and numbers between two bounds."""
+    """The people of a simulation, the share who opt in, epsilon, delta, and the spread of their numbers."""
 
     people: int = 100_000
     share: float = 0.05
@@ -36,16 +36,18 @@ class SimulateOptions:
 
     def __post_init__(self) -> None:
         if self.stddev > self.width / 2 or self.stddev < 0:
-            raise DataError(f"stddev={self.stddev:g}: numbers in a range of {self.width:g} have at most half of that")
-        if not (0 < self.epsilon <= 32 and 0 < self.delta <= 0.5 and 0 < self.share < 1):
-            raise DataError("expected epsilon from 0 to 32, delta from 0 to 1/2 and a share between 0 and 1")
-        if not (100 <= self.people <= 10**9 and 1000 <= self.log_people <= 10**7 and 1 <= self.runs <= 100):
-            raise DataError("expected 100 to 10^9 people, 1,000 to 10^7 people who search, and 1 to 100 runs")
+            raise DataError(f"stddev={self.stddev:g}: expected at most half of the range, {self.width / 2:g}")
+        check_number(DataError, "epsilon", self.epsilon, above=0, most=32)
+        check_number(DataError, "delta", self.delta, above=0, most=0.5)
+        check_number(DataError, "share", self.share, above=0, below=1)
+        check_whole(DataError, "people", self.people, least=100, most=10**9)
+        check_whole(DataError, "log_people", self.log_people, least=1000, most=10**7)
+        check_whole(DataError, "runs", self.runs, least=1, most=100)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The errors of one method, at several epsilons or several shares of people who opt in."""
+    """The errors of one method, at several epsilons or several shares of opt-in people."""
 
     name: str
     x: Sequence[float]
@@ -54,10 +56,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedErrors:
-    """Root mean squared errors of a mean, and sums of the errors of the shares of a head list, by method.
+    """Root mean squared errors of a mean, and total errors of the shares of a head list, by method.
 
-    `mean` is at the epsilon and the share of the options. A line of `head_list` lacks the epsilons at which fewer than
-    ten queries were found.
+    `mean` has the errors at the epsilon and the share of the options. Lines of `head_list` omit epsilons at which fewer
+    than ten queries were found.
     """
 
     options: SimulateOptions
@@ -81,7 +83,7 @@ class SimulatedErrors:
         }
 
     def tables(self) -> tuple[TextTable, TextTable]:
-        """The errors of a mean and of head lists, to read."""
+        """The errors of a mean and of head lists, as tables to read."""
         options, lists = self.options, self.head_list
         asked = f"{options.people:,} people, {100 * options.share:g} % of whom opt in, at epsilon {options.epsilon:g}"
         spread = f"Numbers in a range of {options.width:,.10g} with standard deviation {options.stddev:,.10g}."
@@ -108,7 +110,7 @@ class SimulatedErrors:
 def simulate_errors(
     options: SimulateOptions, progress: Callable[[float], None] = lambda share: None
 ) -> SimulatedErrors:
-    """The errors; the same options give the same errors of means, and head lists of new random draws."""
+    """Predict the errors. Those of means are exact; those of head lists change with the noise of each simulation."""
     epsilons = [float(value) for value in np.geomspace(options.epsilon / 8, options.epsilon * 8, 13) if value <= 32]
     least = max(0.001, 2 / options.people)
     shares = [float(value) for value in np.geomspace(least, 0.3, 13)]
@@ -136,11 +138,11 @@ def mean_setting(options: SimulateOptions, epsilon: float, share: float) -> Mean
 
 
 def _mean_lines(options: SimulateOptions, settings: list[tuple[float, float]], x: Sequence[float]) -> list[Line]:
-    made = [mean_setting(options, epsilon, share) for epsilon, share in settings]
+    means = [mean_setting(options, epsilon, share) for epsilon, share in settings]
     return [
-        Line("both groups", x, [math.sqrt(s.error(s.best_weight).total) for s in made]),
-        Line("opt-in people alone", x, [math.sqrt(s.curator_error.total) for s in made]),
-        Line("everybody as a client", x, [math.sqrt(s.everybody_error.total) for s in made]),
+        Line("both groups", x, [math.sqrt(mean.error(mean.best_weight).total) for mean in means]),
+        Line("opt-in people alone", x, [math.sqrt(mean.curator_error.total) for mean in means]),
+        Line("everybody as a client", x, [math.sqrt(mean.everybody_error.total) for mean in means]),
     ]
 
 
@@ -158,14 +160,14 @@ def _list_lines(options: SimulateOptions, progress: Callable[[float], None]) -> 
         progress((done + 1) / len(epsilons))
         if all(run.reached for run in runs):
             x.append(epsilon)
-            scores = [run.scores() for run in runs]
+            errors = [run.share_errors() for run in runs]
             for key, values in found.items():
-                values.append(float(np.mean([score[key] for score in scores])))
+                values.append(float(np.mean([error[key] for error in errors])))
     return [Line(LIST_METHODS[key], x, values) for key, values in found.items()]
 
 
 def two_digits(number: float) -> str:
-    """A number of which the first two digits are told, without an exponent.
+    """A number with two significant digits at least, without an exponent.
 
     >>> two_digits(0.00123), two_digits(0.25), two_digits(12.34), two_digits(52345.6)
     ('0.0012', '0.25', '12', '52,346')

@@ -1,6 +1,6 @@
-"""Simulated reports: what millions of devices would send, drawn at once from their law with a seeded generator.
+"""Simulated reports of millions of devices, drawn all at once from their law with a seeded generator.
 
-For planning and tests. The generator is seeded and fast, so these reports protect nobody; a real device draws its own.
+For planning and tests: reports from a seeded generator protect nobody. A real device draws its own.
 """
 
 from __future__ import annotations
@@ -10,14 +10,10 @@ from typing import Any
 import numpy as np
 
 from hush.core.arrays import Integers
-from hush.hybrid.client.choice_laws import KaryResponse, UnaryResponse
-from hush.hybrid.client.device_bits import UNIT
+from hush.hybrid.client.choice_laws import UNIT, KaryResponse, RecordResponse, UnaryResponse
 from hush.hybrid.client.number_laws import DuchiResponse, LaplaceResponse, PiecewiseResponse
 from hush.hybrid.client.question import Question
-from hush.hybrid.client.record_laws import RecordResponse
 from hush.hybrid.collection import ReportCounts, count_reports
-
-_BLOCK = 1 << 22  # bits of unary reports at a time
 
 
 def generator_of(seed: int) -> np.random.Generator:
@@ -33,11 +29,14 @@ def simulate_reports(question: Question, values: Any, generator: np.random.Gener
     law = question.law
     values = np.asarray(values)
     if isinstance(law, UnaryResponse):
-        return _unary_counts(question, law, values, generator)
+        # bits are independent, so the counts of those of holders and of others are binomial
+        holders = np.bincount(values, minlength=law.size)
+        bits = generator.binomial(holders, 0.5) + generator.binomial(len(values) - holders, law.rare / UNIT)
+        return ReportCounts(question=question, total=len(values), counts=bits.astype(np.int64))
     if isinstance(law, KaryResponse):
         return count_reports(question, kary_reports(law, values, generator))
     if isinstance(law, RecordResponse):
-        return count_reports(question, _record_reports(law, values, generator))
+        return count_reports(question, record_reports(law, values, generator))
     return count_reports(question, number_reports(question, values, generator))
 
 
@@ -57,16 +56,8 @@ def unary_reports(law: UnaryResponse, values: Integers, generator: np.random.Gen
     return np.packbits(bits, axis=1, bitorder="little")
 
 
-def _unary_counts(
-    question: Question, law: UnaryResponse, values: Integers, generator: np.random.Generator
-) -> ReportCounts:
-    """Counts of bits: those of holders and those of others are binomial, and bits are independent."""
-    holders = np.bincount(values, minlength=law.size)
-    set_bits = generator.binomial(holders, 0.5) + generator.binomial(len(values) - holders, law.rare / UNIT)
-    return ReportCounts(question=question, total=len(values), counts=set_bits.astype(np.int64))
-
-
-def _record_reports(law: RecordResponse, values: Integers, generator: np.random.Generator) -> Integers:
+def record_reports(law: RecordResponse, values: Integers, generator: np.random.Generator) -> Integers:
+    """Randomised records: a query, then its URL if the true query was reported, else any URL."""
     sizes = np.array(law.sizes)
     queries = kary_reports(law.query, values[:, 0], generator)
     kept_query = queries == values[:, 0]

@@ -9,7 +9,6 @@ True
 """
 
 from hush.hybrid.client.device import Device
-from hush.hybrid.client.device_errors import AnswerError, QuestionError
-from hush.hybrid.client.question import Question, Report
+from hush.hybrid.client.question import AnswerError, Question, QuestionError, Report
 
 __all__ = ["AnswerError", "Device", "Question", "QuestionError", "Report"]

@@ -1,4 +1,4 @@
-"""Device: answers questions about one person, remembers what it answered, and keeps to what its owner allows."""
+"""Device: answers questions about one person, remembers its answers, and stays within its owner's limit."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import MutableMapping
 from fractions import Fraction
 from typing import Any
 
-from hush.hybrid.client.choice_laws import UnaryResponse
-from hush.hybrid.client.device_bits import SYSTEM_BYTES, RandomBytes
-from hush.hybrid.client.device_errors import AnswerError
-from hush.hybrid.client.question import Question, Report, unary_text
+from hush.hybrid.client.choice_laws import SYSTEM_BYTES, RandomBytes, UnaryResponse
+from hush.hybrid.client.question import AnswerError, Question, Report, unary_text
 
 _SALT, _SPENT, _ANSWER = "salt", "spent", "answer "
 
@@ -19,13 +17,12 @@ _SALT, _SPENT, _ANSWER = "salt", "spent", "answer "
 class Device:
     """One person's device.
 
-    `memory` is any mapping of texts, kept where the app keeps its data; it holds hashes with a salt instead of values.
-    The same value for the same question gets the same report, whose id is the same too, and so do values that the
-    question does not tell apart. Another value is a new draw and spends epsilon again; `limit` is what the owner allows
-    in all.
+    `memory` is any mapping of texts, stored with the app's data; it holds salted hashes instead of values. Values that
+    the question treats as the same get the same report, with the same id. Another value is a new draw and spends
+    epsilon again; `limit` is the total that the owner allows.
 
-    Privacy: a report is epsilon-private (with the question's delta) against everybody, the curator included. All
-    reports of a device together are private at the sum, `spent`, which never exceeds `limit`.
+    Privacy: a report is epsilon-private (with the question's delta) against everybody, including the curator. All
+    reports of a device together are private at their sum, `spent`, which never exceeds `limit`.
 
     >>> device = Device(limit=3)
     >>> question = Question.yes_no("a smoker", epsilon=2)
@@ -53,7 +50,7 @@ class Device:
         return Fraction(self.memory.get(_SPENT, "0"))
 
     def answer(self, question: Question, value: Any) -> Report:
-        """The report for a value: the one that was given before, or a new one."""
+        """The report for a value: the remembered one, or a new draw."""
         place = _ANSWER + self._hash(question, value)
         if place in self.memory:
             return Report.from_json(self.memory[place])

@@ -1,9 +1,9 @@
 """Laws for one bounded number: discrete Laplace, Duchi's two points, and the piecewise law, all on a grid and exact.
 
-A number between two bounds becomes a step j of a grid, 0 <= j <= steps, at random between the two nearest, so that j
-is right on average. A law turns j into a whole number `report`, and on average
+A number between two bounds is rounded at random to one of the two nearest steps j of a grid, 0 <= j <= steps, so that j
+is unbiased. A law turns j into a whole number `report` with
 
-    report = intercept + slope j,
+    E report = intercept + slope j,
 
 with rational intercept and slope, so that (report - intercept)/slope is an unbiased estimate of j.
 """
@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from hush.hybrid.client.device_bits import SYSTEM_BYTES, UNIT, UNIT_BITS, RandomBytes, scaled_exp, uniform_below
+from hush.hybrid.client.choice_laws import SYSTEM_BYTES, UNIT, UNIT_BITS, RandomBytes, scaled_exp, uniform_below
 
 TAIL_BITS = 60  # Laplace reports are clamped where a draw ends with probability below 2^-60
 
 
 def step_of(value: Fraction, lower: Fraction, upper: Fraction, steps: int, random_bytes: RandomBytes) -> int:
-    """The step of a number within its bounds; between two steps, one of them, so that the mean is the number."""
+    """The step of a number within its bounds, rounded at random without bias."""
     position = (value - lower) / (upper - lower) * steps
     step, rest = divmod(position.numerator, position.denominator)
     return step + (rest > 0 and uniform_below(position.denominator, random_bytes) < rest)
@@ -28,10 +28,10 @@ def step_of(value: Fraction, lower: Fraction, upper: Fraction, steps: int, rando
 class LaplaceResponse:
     """j plus a two-sided geometric number: P(y) proportional to a^|y|, a = e^(-epsilon/steps) rounded up to 2^-64.
 
-    Reports beyond a reach that is left with probability below 2^-60 are clamped to it.
+    Reports are clamped to a range that they leave with probability below 2^-60.
 
-    Privacy: one step changes any probability by a factor of at most 1/a <= e^(epsilon/steps), and clamping is done
-    without looking at j.
+    Privacy: one step changes any probability by a factor of at most 1/a <= e^(epsilon/steps), and clamping does not
+    depend on j.
     """
 
     __slots__ = ("decay", "reach", "steps")
@@ -53,7 +53,7 @@ class LaplaceResponse:
         return min(max(value + (-size if negative else size), -self.reach), self.steps + self.reach)
 
     def _geometric(self, random_bytes: RandomBytes) -> int:
-        """How often in a row a coin of probability a shows heads; it stops where every report is clamped anyway."""
+        """The number of heads in a row of a coin of probability a, up to where every report is clamped anyway."""
         size, most, length = 0, self.steps + 2 * self.reach, UNIT_BITS // 8
         while True:
             words = random_bytes(length * 32)
@@ -63,7 +63,7 @@ class LaplaceResponse:
                 size += 1
 
     def probability(self, value: int, report: int) -> Fraction:
-        """How likely a report is, exactly; the ends hold all that is beyond them."""
+        """The exact probability of a report; each end has the probability of everything beyond it."""
         a = Fraction(self.decay, UNIT)
         tail = a ** abs(report - value) / (1 + a)
         return tail if report in (-self.reach, self.steps + self.reach) else tail * (1 - a)
@@ -79,9 +79,9 @@ class LaplaceResponse:
 
 
 class DuchiResponse:
-    """Report 1 or 0; the chance of 1 grows along a line from about 1/(e^eps + 1) to e^eps/(e^eps + 1).
+    """Report 1 or 0; the probability of 1 grows linearly from about 1/(e^eps + 1) to e^eps/(e^eps + 1).
 
-    Privacy: the two ends differ by a ratio of keep / 2^64 <= e^epsilon, and all else lies between them.
+    Privacy: the probabilities at both ends differ by a factor of keep / 2^64 <= e^epsilon, and others lie between them.
     Reference: [Duchi, Jordan and Wainwright 2018, sec. 3.2].
     """
 
@@ -111,9 +111,9 @@ class DuchiResponse:
         return int(uniform_below(self.total, random_bytes) < self._weight(value))
 
     def probability(self, value: int, report: int) -> Fraction:
-        """How likely a report is, exactly."""
-        one = Fraction(self._weight(value), self.total)
-        return one if report else 1 - one
+        """The exact probability of a report."""
+        p = Fraction(self._weight(value), self.total)
+        return p if report else 1 - p
 
     def outputs(self) -> Iterator[int]:
         """Every possible report."""
@@ -121,14 +121,14 @@ class DuchiResponse:
 
     def variance(self, value: int) -> Fraction:
         """The variance of an estimate of the step."""
-        one = self.probability(value, 1)
-        return one * (1 - one) / self.slope**2
+        p = self.probability(value, 1)
+        return p * (1 - p) / self.slope**2
 
 
 class PiecewiseResponse:
-    """Report one of steps + width whole numbers; the `width` that begin at j weigh e^epsilon times as much as others.
+    """Report one of steps + width whole numbers; those from j to j + width - 1 have e^epsilon times the weight.
 
-    The width is about steps e^(-epsilon/2), which makes the variance least.
+    The width is about steps e^(-epsilon/2), which minimises the variance.
 
     Privacy: every weight is keep or 2^64, and their sum is the same for every j.
     Reference: [Wang et al. 2019, Alg. 2], here on a grid.
@@ -169,7 +169,7 @@ class PiecewiseResponse:
         return report + (self.width if report >= value else 0)
 
     def probability(self, value: int, report: int) -> Fraction:
-        """How likely a report is, exactly."""
+        """The exact probability of a report."""
         return Fraction(self.keep if value <= report < value + self.width else UNIT, self.total)
 
     def outputs(self) -> Iterator[int]:

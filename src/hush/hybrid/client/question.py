@@ -1,6 +1,6 @@
 """Question and report: what a curator asks and what a device sends back, as small JSON texts with a version.
 
-The id of a question is a hash of all that decides an answer, so a report cannot be counted for another question, and a
+The id of a question is a hash of everything that affects an answer. So a report counts for no other question, and a
 question asked again under another name is the same question.
 """
 
@@ -15,38 +15,52 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from hush.hybrid.client.choice_laws import KaryResponse, UnaryResponse
-from hush.hybrid.client.device_bits import LARGEST_EPSILON, SYSTEM_BYTES, UNIT, RandomBytes, scaled_exp
-from hush.hybrid.client.device_errors import AnswerError, QuestionError
+from hush.core.errors import HushError  # needs the standard library alone
+from hush.hybrid.client.choice_laws import (
+    LARGEST_EPSILON,
+    SYSTEM_BYTES,
+    UNIT,
+    KaryResponse,
+    RandomBytes,
+    RecordResponse,
+    UnaryResponse,
+    scaled_exp,
+)
 from hush.hybrid.client.number_laws import NUMBER_LAWS, NumberLaw, step_of
-from hush.hybrid.client.record_laws import RecordResponse
 
-VERSION = 1
+FORMAT_VERSION = 1  # of questions and reports
 WILDCARD = "*"
 MOST_OPTIONS = 1 << 17
 MOST_STEPS = 1 << 16
-MOST_SPREAD = 1 << 16  # steps over epsilon of Laplace noise: how many coins a device tosses
+MOST_LAPLACE_SPREAD = 1 << 16  # steps over epsilon: about how many coins a device tosses for one report
 SMALLEST_EPSILON = Fraction(1, 10**6)
-MOST_EXPONENT = 60
 LONGEST_QUESTION = 1 << 26  # characters; a longer text is a mistake or an attack
 DEFAULT_STEPS = 256
 DEFAULT_SHARE = "0.85"
-_ID_LENGTH = 32  # hex digits
+ID_LENGTH = 32  # hexadecimal digits
 
 Number = int | float | str | Fraction
 Law = KaryResponse | UnaryResponse | RecordResponse | NumberLaw
-_FIELDS = {
+_BODY_FIELDS = {
     "choice": {"options", "other"},
     "records": {"head_list", "share", "spend_slack"},
     "number": {"lower", "upper", "steps"},
     "cluster": {"centres"},
 }
-_MECHANISMS = {
+_KIND_MECHANISMS = {
     "choice": ("kary", "unary"),
     "records": ("two-stage",),
     "number": tuple(NUMBER_LAWS),
     "cluster": ("kary",),
 }
+
+
+class QuestionError(HushError):
+    """A question or report that is damaged, of another version, or with settings out of range."""
+
+
+class AnswerError(HushError):
+    """An answer that a device refuses: of the wrong kind, or beyond what its owner allows; never quotes a value."""
 
 
 class Question:
@@ -62,16 +76,16 @@ class Question:
     def __init__(
         self, *, name: str, kind: str, mechanism: str, epsilon: Number, delta: Number = 0, body: Mapping[str, Any]
     ) -> None:
-        if kind not in _FIELDS:
-            raise QuestionError(f"kind={kind!r}: expected one of {', '.join(_FIELDS)}")
+        if kind not in _BODY_FIELDS:
+            raise QuestionError(f"kind={kind!r}: expected one of {', '.join(_BODY_FIELDS)}")
         if not isinstance(name, str) or not name.strip() or len(name) > 200 or not name.isprintable():
             raise QuestionError(f"name={str(name)[:60]!r}: expected a printable text of at most 200 characters")
-        if mechanism not in _MECHANISMS[kind]:
+        if mechanism not in _KIND_MECHANISMS[kind]:
             raise QuestionError(
-                f"mechanism={mechanism!r}: a question of kind {kind} has one of {', '.join(_MECHANISMS[kind])}"
+                f"mechanism={mechanism!r}: a question of kind {kind} has one of {', '.join(_KIND_MECHANISMS[kind])}"
             )
-        if set(body) != _FIELDS[kind]:
-            raise QuestionError(f"a question of kind {kind} has the fields {', '.join(sorted(_FIELDS[kind]))}")
+        if set(body) != _BODY_FIELDS[kind]:
+            raise QuestionError(f"a question of kind {kind} has the fields {', '.join(sorted(_BODY_FIELDS[kind]))}")
         self.name = name
         self.kind = kind
         self.mechanism = mechanism
@@ -98,10 +112,10 @@ class Question:
         other: bool = False,
         mechanism: str = "auto",
     ) -> Question:
-        """One of several options; with `other`, all that is not listed counts as the wildcard `*`.
+        """One of several options; with `other`, any other value counts as the wildcard `*`.
 
-        `auto` takes k-ary response for short lists and unary encoding for those of more than 3 e^epsilon + 2 options,
-        where its estimates vary less.
+        `auto` takes k-ary response for up to 3 e^epsilon + 2 options, and unary encoding, whose estimates then vary
+        less, for longer lists.
         """
         size = len(options) + other
         if mechanism == "auto":
@@ -125,9 +139,9 @@ class Question:
         share: Number = DEFAULT_SHARE,
         spend_slack: bool = True,
     ) -> Question:
-        """A record of two parts, such as query and URL, from a head list; all that is not listed is the wildcard `*`.
+        """A record of two parts, such as query and URL, from a head list; parts that are not listed become `*`.
 
-        `share` of epsilon goes to the query.
+        The query gets `share` of epsilon.
         """
         body = {
             "head_list": {query: list(urls) for query, urls in head_list.items()},
@@ -147,9 +161,9 @@ class Question:
         mechanism: str = "auto",
         steps: int = DEFAULT_STEPS,
     ) -> Question:
-        """A number between two bounds; what lies outside is moved to the nearest bound.
+        """A number between two bounds; a number outside becomes the nearest bound.
 
-        `auto` takes the law whose largest variance is least: Duchi's for small epsilon, the piecewise one otherwise.
+        `auto` takes the law of least worst-case variance: Duchi's for small epsilon, the piecewise law otherwise.
         """
         body = {"lower": _text(_rational("lower", lower)), "upper": _text(_rational("upper", upper)), "steps": steps}
         if mechanism == "auto":
@@ -158,7 +172,7 @@ class Question:
 
     @classmethod
     def cluster(cls, name: str, centres: Sequence[Sequence[float]], *, epsilon: Number) -> Question:
-        """Which of several centres is the nearest to a point."""
+        """The nearest of several centres to a person's point."""
         body = {"centres": [[float(part) for part in centre] for centre in centres]}
         return cls(name=name, kind="cluster", mechanism="kary", epsilon=epsilon, body=body)
 
@@ -166,7 +180,7 @@ class Question:
     def id(self) -> str:
         """A hash of everything but the name."""
         text = json.dumps(self._content(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        return hashlib.sha256(text.encode("ascii")).hexdigest()[:_ID_LENGTH]
+        return hashlib.sha256(text.encode("ascii")).hexdigest()[:ID_LENGTH]
 
     @cached_property
     def law(self) -> Law:
@@ -190,7 +204,7 @@ class Question:
 
     @cached_property
     def slots(self) -> dict[str, tuple[str, ...]]:
-        """The URLs of each query of a records question, each list and the list of lists ending in the wildcard."""
+        """The URLs of each query of a records question; every list of URLs, and the list of queries, ends in `*`."""
         listed = {query: (*urls, WILDCARD) for query, urls in self.body["head_list"].items()}
         return listed | {WILDCARD: (WILDCARD,)}
 
@@ -200,7 +214,7 @@ class Question:
         return {option: index for index, option in enumerate(names)}
 
     def encode(self, value: Any, random_bytes: RandomBytes = SYSTEM_BYTES) -> tuple[Any, bool]:
-        """A person's value as the law takes it, and whether it had to be moved to a bound: for that person alone."""
+        """A person's value as the law takes it, and whether it was moved to a bound, which only that person may see."""
         if self.kind == "number":
             number = _own_number(value)
             lower, upper = Fraction(self.body["lower"]), Fraction(self.body["upper"])
@@ -212,14 +226,12 @@ class Question:
             return self._record(value), False
         if not isinstance(value, str):
             raise AnswerError("this question takes one of its options, as a text")
-        if value in self._places:
-            return self._places[value], False
-        if not self.body["other"]:
-            raise AnswerError("the value is none of the options of this question; it is not sent")
-        return self._places[WILDCARD], False
+        if value not in self._places and not self.body["other"]:
+            raise AnswerError("the value is none of the options of this question; nothing is sent")
+        return self._places[value if value in self._places else WILDCARD], False
 
     def distinct(self, value: Any) -> str:
-        """A text that is the same for values which this question does not tell apart, and another for others."""
+        """A text that is equal for two values exactly if this question treats them as the same value."""
         if self.kind == "number":
             lower, upper = Fraction(self.body["lower"]), Fraction(self.body["upper"])
             return str(min(max(_own_number(value), lower), upper))
@@ -250,30 +262,33 @@ class Question:
 
     @classmethod
     def from_json(cls, text: str) -> Question:
-        """The question that `as_json` wrote; refuses other versions, unknown fields and an id that is not its own."""
+        """The question that `as_json` wrote; refuses other versions, unknown fields and an id that does not match."""
         if len(text) > LONGEST_QUESTION:
-            raise QuestionError("question: longer than any that is asked; check the file")
+            raise QuestionError("question: the text is too long for a question; check the file")
         body = _object(text, "question")
         known = {"hush", "version", "id", "name", "kind", "mechanism", "epsilon", "delta"}
         fields = {key: body[key] for key in body if key not in known}
         stated = {"name": "", "kind": "", "mechanism": "", "epsilon": "", "delta": ""} | body
+        for name in ("epsilon", "delta"):
+            if not isinstance(stated[name], str):
+                raise QuestionError(f"question: {name} must be a text such as '1.5', so that no reader rounds it")
         question = cls(
             name=stated["name"],
             kind=stated["kind"] if isinstance(stated["kind"], str) else "",
             mechanism=stated["mechanism"],
-            epsilon=_stated_text("epsilon", stated["epsilon"]),
-            delta=_stated_text("delta", stated["delta"]),
+            epsilon=stated["epsilon"],
+            delta=stated["delta"],
             body=fields,
         )
         if body.get("id") != question.id:
-            raise QuestionError("question: its id is not that of its content; it was changed after it was written")
+            raise QuestionError("question: its id does not match its content; it was changed after it was written")
         return question
 
     def _content(self) -> dict[str, Any]:
-        stated = {"kind": self.kind, "mechanism": self.mechanism}
         return {
-            "version": VERSION,
-            **stated,
+            "version": FORMAT_VERSION,
+            "kind": self.kind,
+            "mechanism": self.mechanism,
             "epsilon": _text(self.epsilon),
             "delta": _text(self.delta),
             **self.body,
@@ -289,7 +304,7 @@ class Question:
             raise QuestionError(f"other={other!r}: expected true or false")
         _check_names("options", options, reserved=other)
         if len(options) + other < 2:
-            raise QuestionError("options: a choice of one option tells nothing; give at least two, or set other=True")
+            raise QuestionError("options: one option alone tells nothing; give at least two, or set other=True")
         return body
 
     def _check_records(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -311,11 +326,11 @@ class Question:
     def _check_number(self, body: dict[str, Any]) -> dict[str, Any]:
         lower, upper, steps = _rational("lower", body["lower"]), _rational("upper", body["upper"]), body["steps"]
         if not lower < upper:
-            raise QuestionError(f"lower={_text(lower)}, upper={_text(upper)}: the first must be below the second")
-        if self.mechanism == "laplace" and _check_steps(steps) > MOST_SPREAD * self.epsilon:
+            raise QuestionError(f"lower={_text(lower)}, upper={_text(upper)}: expected lower below upper")
+        if self.mechanism == "laplace" and _check_steps(steps) > MOST_LAPLACE_SPREAD * self.epsilon:
             raise QuestionError(
-                f"steps={steps}, epsilon={_text(self.epsilon)}: Laplace noise would be spread over too many steps; "
-                "take fewer steps, or another mechanism"
+                f"steps={steps}, epsilon={_text(self.epsilon)}: Laplace noise would spread over too many steps; "
+                "use fewer steps or another mechanism"
             )
         return {"lower": _text(lower), "upper": _text(upper), "steps": _check_steps(steps)}
 
@@ -331,18 +346,24 @@ class Question:
 
 
 class Report:
-    """One device's answer: the question's id, an id of its own, and the value that was drawn; nothing else."""
+    """One device's answer: the question's id, an id of its own, and the drawn value; nothing else."""
 
     __slots__ = ("id", "question", "value")
 
     def __init__(self, question: str, value: Any, *, id: str | None = None) -> None:
         self.question = question
         self.value = value
-        self.id = os.urandom(_ID_LENGTH // 2).hex() if id is None else id
+        self.id = os.urandom(ID_LENGTH // 2).hex() if id is None else id
 
     def as_json(self) -> str:
         """The report as one line of text."""
-        body = {"hush": "report", "version": VERSION, "question": self.question, "id": self.id, "value": self.value}
+        body = {
+            "hush": "report",
+            "version": FORMAT_VERSION,
+            "question": self.question,
+            "id": self.id,
+            "value": self.value,
+        }
         return json.dumps(body, ensure_ascii=True, separators=(",", ":"))
 
     @classmethod
@@ -353,7 +374,7 @@ class Report:
             raise QuestionError("report: expected the fields hush, version, question, id and value")
         for name in ("question", "id"):
             if not is_id(body[name]):
-                raise QuestionError(f"report: its {name} is not {_ID_LENGTH} hexadecimal digits")
+                raise QuestionError(f"report: its {name} is not {ID_LENGTH} hexadecimal digits")
         return cls(body["question"], body["value"], id=body["id"])
 
     def __repr__(self) -> str:
@@ -362,7 +383,7 @@ class Report:
 
 def is_id(text: object) -> bool:
     """Whether a text is the id of a question or a report."""
-    return isinstance(text, str) and len(text) == _ID_LENGTH and set(text) <= set("0123456789abcdef")
+    return isinstance(text, str) and len(text) == ID_LENGTH and set(text) <= set("0123456789abcdef")
 
 
 def unary_text(bits: int, size: int) -> str:
@@ -371,12 +392,12 @@ def unary_text(bits: int, size: int) -> str:
 
 
 def kary_is_better(size: int, epsilon: Fraction) -> bool:
-    """Whether k-ary response estimates a rare option with no more variance than unary encoding: k <= 3 e^eps + 2."""
+    """Whether k-ary response has at most the variance of unary encoding for a rare option: k <= 3 e^epsilon + 2."""
     return (size - 2) * UNIT <= 3 * scaled_exp(epsilon)
 
 
 def best_number_law(epsilon: Fraction, steps: int = DEFAULT_STEPS) -> str:
-    """The law of bounded numbers whose largest variance, over the grid, is least."""
+    """The law for bounded numbers of least worst-case variance over the grid."""
 
     def largest(name: str) -> Fraction:
         law = NUMBER_LAWS[name](steps, epsilon)
@@ -386,60 +407,59 @@ def best_number_law(epsilon: Fraction, steps: int = DEFAULT_STEPS) -> str:
 
 
 def _object(text: str, what: str) -> dict[str, Any]:
+    """The JSON object of a question or report of this version."""
+
+    def refuse(constant: str) -> None:  # NaN and infinity are no JSON
+        raise ValueError(constant)
+
     try:
-        body = json.loads(text, parse_constant=_no_constant)
+        body = json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError):
         raise QuestionError(f"{what}: not JSON") from None
     if not isinstance(body, dict) or body.get("hush") != what:
         raise QuestionError(f'{what}: expected a JSON object with "hush": "{what}"')
-    if body.get("version") != VERSION or isinstance(body.get("version"), bool):
+    if body.get("version") != FORMAT_VERSION or isinstance(body.get("version"), bool):
         raise QuestionError(
-            f"{what}: version {str(body.get('version'))[:20]} is not {VERSION}, the one that is known here; upgrade "
-            "the older side"
+            f"{what}: version {str(body.get('version'))[:20]} is not {FORMAT_VERSION}, the version known here; "
+            "upgrade the older side"
         )
     return body
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(name)
 
 
 def _check_names(what: str, names: object, *, reserved: bool) -> None:
     if not isinstance(names, list) or len(names) > MOST_OPTIONS:
         raise QuestionError(f"{what}: expected a list of at most {MOST_OPTIONS:,} texts")
     if not all(isinstance(name, str) and name for name in names):
-        raise QuestionError(f"{what}: every entry must be a text that is not empty")
+        raise QuestionError(f"{what}: expected texts that are not empty")
     if len(set(names)) < len(names):
         raise QuestionError(f"{what}: an entry is listed twice; list each once")
     if reserved and WILDCARD in names:
-        raise QuestionError(f"{what}: {WILDCARD!r} stands for all that is not listed and cannot be an entry")
+        raise QuestionError(f"{what}: {WILDCARD!r} stands for everything that is not listed and cannot be an entry")
 
 
 def _check_steps(steps: object) -> int:
     if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MOST_STEPS:
-        raise QuestionError(f"steps={steps!r}: expected an integer from 1 to {MOST_STEPS}")
+        raise QuestionError(f"steps={steps!r}: expected a whole number from 1 to {MOST_STEPS:,}")
     return steps
 
 
 def _rational(name: str, value: Any) -> Fraction:
-    """An exact number; a float is taken as it is written, so 0.1 means 1/10."""
+    """An exact number; a float means the decimal that Python prints, so 0.1 means 1/10."""
     try:
         if isinstance(value, float):
             value = repr(value)
-        if isinstance(value, bool) or (isinstance(value, str) and not _is_short(value)):
+        if isinstance(value, bool):
             raise ValueError
+        if isinstance(value, str):  # Python would take hours to write out a long exponent
+            exponent = value.lower().partition("e")[2]
+            if len(value) > 100 or len(exponent) > 4 or abs(int(exponent or 0)) > 60:
+                raise ValueError
         number = Fraction(value)
     except (ValueError, TypeError, ZeroDivisionError, OverflowError):
         raise QuestionError(f"{name}={str(value)[:60]!r}: expected a number, such as 1.5 or '3/2'") from None
     if max(number.numerator.bit_length(), number.denominator.bit_length()) > 256:
-        raise QuestionError(f"{name}: a number of that many digits is not asked for; round it")
+        raise QuestionError(f"{name}: the number has too many digits; round it")
     return number
-
-
-def _is_short(text: str) -> bool:
-    """Whether a text could be a number of a few digits; a long exponent would take Python hours to write out."""
-    _, _, exponent = text.lower().partition("e")
-    return len(text) <= 100 and len(exponent) <= 4 and abs(int(exponent or 0)) <= MOST_EXPONENT
 
 
 def _epsilon(value: Number) -> Fraction:
@@ -447,15 +467,9 @@ def _epsilon(value: Number) -> Fraction:
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise QuestionError(
             f"epsilon={_text(epsilon)}: expected a number above 0 and at most {LARGEST_EPSILON}; below "
-            f"{_text(SMALLEST_EPSILON)} nothing could be estimated"
+            f"{_text(SMALLEST_EPSILON)} no estimate is possible"
         )
     return epsilon
-
-
-def _stated_text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise QuestionError(f"question: {name} must be a text such as '1.5', so that no reader rounds it")
-    return value
 
 
 def _text(value: Fraction) -> str:
@@ -477,7 +491,7 @@ def _own_number(value: Any) -> Fraction:
 
 
 def _is_float(value: object) -> bool:
-    """Whether squares of a number are floats."""
+    """Whether a value is a number small enough for its square to be a finite float."""
     return isinstance(value, int | float) and _is_finite(value) and abs(value) < 1e100
 
 

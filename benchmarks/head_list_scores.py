@@ -1,4 +1,4 @@
-"""How good an ordered head list is, against the true shares: l1 distance, NDCG, nested NDCG, and regressions."""
+"""Scores of an ordered head list against the true shares: l1 distance, NDCG, nested NDCG, and regressions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,29 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
+from hush.hybrid.blender_simulation import BlenderRun, l1_distance
+
 Shares = Mapping[str, float]
 
 
-def l1_distance(estimated: Shares, true: Shares) -> float:
-    """The sum over queries of |estimate - truth|; a query that is not listed is estimated as 0.
-
-    `true` holds the queries that count: the true head and whatever was listed.
-    """
-    return math.fsum(abs(estimated.get(query, 0.0) - true.get(query, 0.0)) for query in {*estimated, *true})
+def scores(run: BlenderRun) -> dict[str, float]:
+    """l1 and nested NDCG of the top 10, for the blend and for each group alone."""
+    blended, true = run.blended, run.log.true_shares(5000)
+    queries = blended.queries
+    shares = dict(zip(queries, map(float, blended.shares), strict=True))
+    head = {*shares, *list(true)[: run.most_queries]}  # also over the true head that is not listed, as 0
+    errors = {f"l1 {group}": error for group, error in run.share_errors().items()}
+    found = {
+        "l1": errors.pop("l1 both"),
+        "l1 head": l1_distance(shares, {q: sum(true.get(q, {}).values()) for q in head}),
+    }
+    found |= errors
+    for name, ranked in (("NDCG", blended), ("NDCG opt-in", run.opt_in)):
+        found[name] = nested_ndcg(ranked.queries, ranked.urls, true, 10)
+    perfect = sorted(queries, key=lambda query: -sum(true.get(query, {}).values()))
+    urls = {q: sorted(blended.urls[q], key=lambda u: -true.get(q, {}).get(u, 0.0)) for q in queries}
+    found["NDCG at best"] = nested_ndcg(perfect, urls, true, 10)
+    return found
 
 
 def dcg(relevances: Sequence[float], factors: Sequence[float] | None = None) -> float:
@@ -48,7 +62,7 @@ def ndcg(ranked: Sequence[str], true: Shares, top: int | None = None, factors: S
 def nested_ndcg(
     ranked: Sequence[str], urls: Mapping[str, Sequence[str]], true: Mapping[str, Shares], top: int | None = None
 ) -> float:
-    """NDCG of queries in which each query counts as much as its URLs are in order.
+    """NDCG of queries, in which each query counts by the NDCG of its URLs.
 
     `true` holds the shares of the URLs of each query.
     """
@@ -58,6 +72,6 @@ def nested_ndcg(
 
 
 def regressions(ranked: Sequence[str], true: Shares) -> int:
-    """How many neighbours of a ranking stand in the wrong order."""
+    """The number of neighbours in a ranking that are in the wrong order."""
     shares = [true.get(item, 0.0) for item in ranked]
     return sum(first < second for first, second in itertools.pairwise(shares))
