@@ -29,6 +29,7 @@ from hush.mechanisms.mechanism import (
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.mechanisms.usefulness import OneWay, noise_text
+from hush.models.distribution import Distribution
 from hush.models.fit_arguments import estimate_total
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.relaxed.relaxed_fit import relaxed_bytes
@@ -37,7 +38,6 @@ from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism
-from hush.release.model_estimates import Distribution
 from hush.schema import Schema
 from hush.workloads import Workload
 

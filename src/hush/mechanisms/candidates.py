@@ -19,6 +19,7 @@ from hush.core.domain import Clique
 from hush.core.errors import BudgetError, ConvergenceError, SizeError
 from hush.core.rational import float_up
 from hush.mechanisms.session import Session
+from hush.models.distribution import Distribution
 from hush.privacy.gate import Counts
 from hush.privacy.selection import (
     FAILURE_PROBABILITY,
@@ -28,7 +29,6 @@ from hush.privacy.selection import (
     Scores,
 )
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
-from hush.release.model_estimates import Distribution
 from hush.release.rounds import Round, Scored
 from hush.strategies.closure import Closure
 from hush.strategies.rare_levels import Merging

@@ -17,6 +17,7 @@ from hush.core.errors import WorkloadError
 from hush.core.solution import Solution
 from hush.inference.measured_sums import MeasuredSums
 from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES
+from hush.models.distribution import Distribution
 from hush.models.graphical.graphical_fit import fit_model
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.model_size import BYTES_PER_MEASURED_CELL
@@ -37,7 +38,6 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.release.model_estimates import Distribution
 from hush.release.noisy_tables_record import NoisyTablesRecord
 from hush.release.record import ONE_RECORD, Record
 from hush.release.rounds import LEAST_STDDEV, Round, Scored

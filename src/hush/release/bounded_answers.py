@@ -19,12 +19,13 @@ from hush.inference.error_law import ErrorLaw
 from hush.inference.error_margins import largest_coefficients, sum_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.linops import LinearOperator
+from hush.models.distribution import Distribution
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind, Quantity
 from hush.release.answers import Answers, check_level, spare
 from hush.release.error_bounds import ErrorBounds, bound_note
 from hush.release.intervals import FixedIntervals, ModelIntervals, Signs
-from hush.release.model_estimates import Distribution, Misfit, ModelEstimates
+from hush.release.model_estimates import Misfit, ModelEstimates
 from hush.release.term_answers import query_signs, term_answers, term_groups
 from hush.schema import Schema
 from hush.workloads import Term

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from hush.core.arrays import Floats
 from hush.core.errors import WorkloadError, shown
+from hush.models.distribution import Distribution
 from hush.models.graphical.synthetic_rows import METHODS, Method, decoded
-from hush.release.model_estimates import Distribution
 from hush.schema import Schema
 
 MOST_COPIES = 10_000

@@ -15,6 +15,7 @@ from hush.core.domain import Clique, Domain, listed_cliques
 from hush.core.errors import DataError, SizeError, WorkloadError, shown
 from hush.core.memory import available_memory
 from hush.core.solution import SOLVED, TOLERANCE, Solution
+from hush.models.distribution import Distribution
 from hush.models.fit_arguments import SMALLEST_TOTAL, estimate_total
 from hush.models.graphical.descent import NATURAL_ITERATIONS
 from hush.models.graphical.fit_problem import Callback
@@ -28,7 +29,7 @@ from hush.models.relaxed.relaxed_fit import ROWS, fit_relaxed, relaxed_bytes
 from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.measurement import Measurement, placed
 from hush.release.model import Model
-from hush.release.model_estimates import NO_ROWS, Distribution, Misfit
+from hush.release.model_estimates import NO_ROWS, Misfit
 from hush.render.progress_bar import SECONDS_BEFORE_BAR, progress_bar
 from hush.schema import Schema, domain_and_constraints
 

@@ -18,6 +18,7 @@ from hush.core.solution import SOLVED, Solution
 from hush.files.archive import ArchiveReader
 from hush.files.atomic_write import check_new
 from hush.inference.best_unbiased import UnbiasedEstimates
+from hush.models.distribution import Distribution
 from hush.models.graphical.graphical_model import GraphicalModel, Impossible, excluded
 from hush.models.graphical.synthetic_rows import Method, mean_tilts
 from hush.privacy.measurement import Measurement
@@ -25,7 +26,7 @@ from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers
 from hush.release.bounded_answers import model_answers, table_answers
 from hush.release.copies import CHUNK_ROWS, Copies, check_drawing, copy_seeds, draw_batches
-from hush.release.model_estimates import Distribution, Misfit, ModelEstimates
+from hush.release.model_estimates import Misfit, ModelEstimates
 from hush.release.model_files import save_model, unpack_model
 from hush.release.statement import STAMP, drafted_warning
 from hush.schema import Schema

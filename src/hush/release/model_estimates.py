@@ -3,50 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from hush.core.arrays import Floats
-from hush.core.constraints import Constraint
 from hush.core.domain import Clique, Domain
 from hush.inference.estimates import Estimates
 from hush.linops import LinearOperator
-from hush.models.graphical.synthetic_rows import Codes, Method
+from hush.models.distribution import Distribution
 from hush.privacy.measurement import Measurement
-
-
-class Distribution(Protocol):
-    """A fitted model, exact or approximate."""
-
-    total: float
-
-    @property
-    def domain(self) -> Domain: ...
-
-    @property
-    def exact(self) -> bool:
-        """Whether its tables are those of one distribution over all attributes."""
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]: ...
-
-    @property
-    def size_mb(self) -> float: ...
-
-    @property
-    def constraints(self) -> tuple[Constraint, ...]: ...
-
-    def counts(self, clique: Iterable[str]) -> Floats: ...
-
-    def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]: ...
-
-    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> Floats: ...
-
-    def conditioned(self, given: Mapping[str, Any]) -> Distribution: ...
-
-    def synthesize_codes(self, rows: int, generator: np.random.Generator, *, method: Method = "rounding") -> Codes: ...
 
 
 class ModelEstimates:

@@ -37,12 +37,12 @@ from hush.files.codec import (
     unpack,
 )
 from hush.inference.factors import Factors
+from hush.models.distribution import Distribution
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.junction_tree import JunctionTree, Node
 from hush.models.local.local_model import LocalModel
 from hush.models.relaxed.relaxed_rows import CoarseLevels, RelaxedRows
 from hush.privacy.measurement import LARGEST_MAGNITUDE, Measurement
-from hush.release.model_estimates import Distribution
 from hush.schema import Integer, Numeric, Schema
 
 if TYPE_CHECKING:

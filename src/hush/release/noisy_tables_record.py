@@ -39,7 +39,7 @@ from hush.strategies.strategy_files import FactorFile, build_factor, store_facto
 from hush.workloads.threshold_term import TargetQuery
 
 if TYPE_CHECKING:
-    from hush.release.model_estimates import Distribution
+    from hush.models.distribution import Distribution
     from hush.release.release import Release
 
 Played = TypeVar("Played", bound=Round)

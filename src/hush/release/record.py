@@ -32,7 +32,7 @@ from hush.release.statement import event_parts
 if TYPE_CHECKING:
     from hush.core.solution import Solution
     from hush.histograms.axis_grid import AxisGrid
-    from hush.release.model_estimates import Distribution
+    from hush.models.distribution import Distribution
     from hush.release.release import Release
     from hush.schema import Schema
 
