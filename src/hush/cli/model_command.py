@@ -53,7 +53,7 @@ def predicted(
 ) -> tuple[float, str]:
     """The megabytes and the kind of the model that `release.model` would fit."""
     from hush.models.graphical.junction_tree import BYTES_PER_CELL
-    from hush.release.fit import FitChoice
+    from hush.release.fit import FitChoice, model_total
 
     domain = release.domain
     inside = set(_inside((measurement.clique for measurement in release.measurements()), cliques))
@@ -61,7 +61,7 @@ def predicted(
     rules = [rule.clique for rule in release.schema.constraints]
     if method == "exact":
         return hush.model_size_mb(domain, [*inside, *rules]), "a model"
-    choice = FitChoice.of(domain, noisy, rules, max_size_mb, release._total())
+    choice = FitChoice.of(domain, noisy, rules, max_size_mb, model_total(release))
     if method == "auto" and choice.kind != "approximate":
         return choice.megabytes, "a model" if choice.kind == "exact" else f"{choice.rows:,} relaxed rows"
     tables = _inside(release.estimates.cliques, cliques)

@@ -14,6 +14,7 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
+from hush.core.errors import QueryError, WorkloadError
 from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.inference.error_law import ErrorLaw
 from hush.inference.error_margins import largest_coefficients, sum_margins
@@ -125,6 +126,35 @@ class MeasuredEstimates:
         if self._unbiased is not None and self._unbiased.covers(self.domain.check(clique)):
             return self._unbiased
         return self._model
+
+
+def covered(estimates: Estimates, clique: Iterable[str], *, unbiased: bool = False) -> Clique:
+    """The names of a clique; refused unless it can be estimated, and without bias if that is asked for."""
+    names = estimates.domain.check(clique)
+    if unbiased and isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(names):
+        raise QueryError(
+            f"no noisy table of the release holds {names!r}, so there is no unbiased estimate of it; leave "
+            "unbiased=True out for the estimate of the fitted model"
+        )
+    if not estimates.covers(names):
+        raise WorkloadError(
+            f"the release has no table over {names!r}; a workload with that marginal would have covered it; "
+            "release.model() estimates it, without an error bar"
+        )
+    return names
+
+
+def closer_model(estimates: Estimates, clique: Clique, *, unbiased: bool) -> ModelEstimates | None:
+    """The model of an adaptive mechanism, where its counts are probably closer than unbiased ones."""
+    if unbiased or not isinstance(estimates, MeasuredEstimates):
+        return None
+    return estimates.closer_model(clique)
+
+
+def mean_variance(estimates: Estimates, clique: Clique) -> float:
+    """The mean variance of the cells of a table."""
+    ones = np.ones(estimates.domain.sizes(clique))
+    return float(np.mean(estimates.covariance(clique, ones, ones, len(clique))))
 
 
 MODEL_NOTE = (

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from hush.core.domain import Clique, Domain, listed_cliques
 from hush.core.errors import DataError, SizeError, WorkloadError, shown
 from hush.core.memory import available_memory
 from hush.core.solution import SOLVED, TOLERANCE, Solution
+from hush.core.validation import check_choice, check_number, check_whole
 from hush.models.distribution import Distribution
 from hush.models.fit_arguments import SMALLEST_TOTAL, estimate_total
 from hush.models.graphical.descent import NATURAL_ITERATIONS
@@ -28,10 +28,14 @@ from hush.models.relaxed.relaxed_fit import ITERATIONS as RELAXED_ITERATIONS
 from hush.models.relaxed.relaxed_fit import ROWS, fit_relaxed, relaxed_bytes
 from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.measurement import Measurement, placed
+from hush.release.bounded_answers import mean_variance
 from hush.release.model import Model
 from hush.release.model_estimates import NO_ROWS, Misfit
 from hush.render.progress_bar import SECONDS_BEFORE_BAR, progress_bar
 from hush.schema import Schema, domain_and_constraints
+
+if TYPE_CHECKING:
+    from hush.release.release import Release
 
 
 class Restriction:
@@ -183,70 +187,96 @@ def fit(
     >>> model, model.counts(("age", "smokes")).shape
     (Model(2 cliques over 3 attributes, exact, 8e-05 MB, total 100), (3, 2))
     """
+    # Check every argument before any work.
     schema = domain if isinstance(domain, Schema) else Schema.from_domain(domain_and_constraints(domain)[0])
-    if method not in ROUTES:
-        raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(ROUTES)}")
-    limited = isinstance(max_size_mb, int | float) and not isinstance(max_size_mb, bool) and max_size_mb > 0
-    if max_size_mb is not None and not limited:
-        raise SizeError(f"max_size_mb={shown(max_size_mb)}: expected megabytes, a number above 0, or None")
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**63:
-        raise WorkloadError(f"seed={shown(seed)}: expected a whole number of at least 0 and below 2^63")
-    if callback is not None and not callable(callback):
-        raise WorkloadError(f"callback={shown(callback)}: expected a function of iteration, loss and tables, or None")
+    _check_options(method, start, max_size_mb, estimator, seed, callback)
+    _check_used(method, start, estimator, rows, loss, callback)
     if not isinstance(constraints, Iterable | Constraint):
         raise WorkloadError(f"constraints={shown(constraints)}: expected a list of hush.Constraint, which may be empty")
-    if start is not None and not isinstance(start, Model):
-        raise WorkloadError(f"start={shown(start)}: expected a model from hush.fit, or None")
-    if not isinstance(estimator, str) or estimator not in (*ESTIMATORS, RELAXED):
-        known = ", ".join(map(repr, (*ESTIMATORS, RELAXED)))
-        raise WorkloadError(f"estimator={shown(estimator)}: expected one of {known}")
-    if estimator == RELAXED:
-        squares = None if isinstance(loss, str) and loss in ("auto", "gaussian") else loss
-        _refuse_unused("relaxed rows", loss=squares, callback=callback, method=None if method == "exact" else method)
-    else:
-        _refuse_unused("an estimator other than 'relaxed'", rows=rows)
-    if method == "approximate":
-        natural = None if estimator == "natural" else estimator
-        _refuse_unused("an approximate fit", estimator=natural, start=start, callback=callback)
     if not isinstance(measurements, Iterable | Measurement):
         raise DataError(f"measurements={shown(measurements)}: expected a list of hush.Measurement")
     noisy = [measurements] if isinstance(measurements, Measurement) else list(measurements)
     rules = (*schema.constraints, *([constraints] if isinstance(constraints, Constraint) else constraints))
-    if estimator == RELAXED:
-        relaxed = _fit_rows(schema.domain, noisy, total, rules, start, rows, max_size_mb, tolerance, iterations, seed)
-        return _with_caveats(Model(schema, relaxed, noisy), loss, total)
-    before = start.distribution if start is not None and isinstance(start.distribution, GraphicalModel) else None
+    common: dict[str, Any] = {"total": total, "constraints": rules, "tolerance": tolerance, "seed": int(seed)}
+
+    # Relaxed rows, if they are asked for.
+    solution: Solution[Distribution]
+    if estimator == "relaxed":
+        solution = fit_relaxed(
+            schema.domain,
+            noisy,
+            **_relaxed_start(start, rows),
+            max_size_mb=max_size_mb,
+            iterations=RELAXED_ITERATIONS if iterations is None else iterations,
+            **common,
+        )
+        return _with_caveats(Model(schema, solution, noisy), loss, total)
+
+    # The exact model, unless it is too large.
     if method != "approximate":
+        before = start.distribution if start is not None and isinstance(start.distribution, GraphicalModel) else None
+        limits: dict[str, Any] = {"max_size_mb": max_size_mb, "iterations": iterations, "callback": callback}
         try:
-            solution: Solution[Distribution] = fit_model(
-                schema.domain,
-                noisy,
-                total=total,
-                loss=loss,
-                constraints=rules,
-                start=before,
-                max_size_mb=max_size_mb,
-                estimator=estimator,
-                tolerance=tolerance,
-                iterations=iterations,
-                seed=int(seed),
-                callback=callback,
-            )
+            solution = fit_model(schema.domain, noisy, loss=loss, start=before, estimator=estimator, **limits, **common)
             return _with_caveats(Model(schema, solution, noisy), loss, total)
         except SizeError:
             if method == "exact":
                 raise
-    local_solution: Solution[Distribution] = fit_locally(
-        schema.domain,
-        noisy,
-        total=total,
-        loss=loss,
-        constraints=rules,
-        tolerance=tolerance,
-        iterations=ITERATIONS if iterations is None else iterations,
-        seed=int(seed),
-    )
-    return _with_caveats(Model(schema, local_solution, noisy), loss, total)
+
+    # Tables that only agree with each other.
+    most = ITERATIONS if iterations is None else iterations
+    solution = fit_locally(schema.domain, noisy, loss=loss, iterations=most, **common)
+    return _with_caveats(Model(schema, solution, noisy), loss, total)
+
+
+def _check_options(
+    method: object, start: object, max_size_mb: object, estimator: object, seed: object, callback: object
+) -> None:
+    """Refuse values that no fit takes."""
+    check_choice(WorkloadError, "method", method, ROUTES)
+    if max_size_mb is not None and max_size_mb != math.inf:
+        check_number(SizeError, "max_size_mb", max_size_mb, above=0, hint=", in megabytes, or None")
+    check_whole(WorkloadError, "seed", seed, least=0, most=2**63 - 1)
+    if callback is not None and not callable(callback):
+        raise WorkloadError(f"callback={shown(callback)}: expected a function of iteration, loss and tables, or None")
+    if start is not None and not isinstance(start, Model):
+        raise WorkloadError(f"start={shown(start)}: expected a model from hush.fit, or None")
+    check_choice(WorkloadError, "estimator", estimator, (*ESTIMATORS, RELAXED))
+
+
+def _check_used(method: str, start: object, estimator: str, rows: object, loss: object, callback: object) -> None:
+    """Refuse options that the fit would ignore."""
+    ignored: dict[str, object] = {}
+    if estimator == RELAXED:
+        who = "relaxed rows"
+        squares = isinstance(loss, str) and loss in ("auto", "gaussian")
+        ignored |= {"loss": None if squares else loss, "callback": callback}
+        ignored |= {"method": None if method == "exact" else method}
+    else:
+        who = "an estimator other than 'relaxed'"
+        ignored |= {"rows": rows}
+    _refuse_unused(who, ignored)
+    if method == "approximate":
+        natural = None if estimator == "natural" else estimator
+        _refuse_unused("an approximate fit", {"estimator": natural, "start": start, "callback": callback})
+
+
+def _refuse_unused(who: str, options: Mapping[str, object]) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise WorkloadError(f"{name}={shown(value)}: {who} cannot use it; leave it out")
+
+
+def _relaxed_start(start: Model | None, rows: int | None) -> dict[str, Any]:
+    """The relaxed rows to go on from, if any, and how many there are."""
+    if start is None:
+        return {"rows": ROWS if rows is None else rows, "start": None}
+    before = start.distribution
+    if not isinstance(before, RelaxedRows):
+        raise WorkloadError("start is no fit of relaxed rows; leave it out, or give one with estimator='relaxed'")
+    if rows not in (None, len(before.rows)):
+        raise WorkloadError(f"rows={shown(rows)}: start has {len(before.rows)} rows; give as many, or leave rows out")
+    return {"rows": ROWS if rows is None else rows, "start": before}
 
 
 def fit_chosen(
@@ -306,40 +336,65 @@ def _with_caveats(model: Model, loss: Loss, total: float | None) -> Model:
     return model
 
 
-def _fit_rows(
-    domain: Domain,
-    noisy: list[Measurement],
-    total: float | None,
-    rules: Sequence[Constraint],
-    start: Model | None,
-    rows: int | None,
+def fit_release(
+    release: Release,
+    cliques: Iterable[Iterable[str]] | None,
+    *,
+    method: Route,
     max_size_mb: float | None,
-    tolerance: float,
-    iterations: int | None,
+    tolerance: float | None,
     seed: int,
-) -> Solution[Distribution]:
-    """Relaxed rows, within a limit on their size."""
-    before = None if start is None else start.distribution
-    if before is not None and not isinstance(before, RelaxedRows):
-        raise WorkloadError("start is no fit of relaxed rows; leave it out, or give one with estimator='relaxed'")
-    if before is not None and rows not in (None, len(before.rows)):
-        raise WorkloadError(f"rows={shown(rows)}: start has {len(before.rows)} rows; give as many, or leave rows out")
-    return fit_relaxed(
-        domain,
-        noisy,
-        total=total,
-        constraints=rules,
-        rows=ROWS if rows is None else rows,
-        start=before,
-        max_size_mb=max_size_mb,
-        tolerance=tolerance,
-        iterations=RELAXED_ITERATIONS if iterations is None else iterations,
-        seed=int(seed),
-    )
+) -> Model:
+    """The model of a release; see `Release.model`. A release that keeps a model gives it where no option differs."""
+    check_choice(WorkloadError, "method", method, ROUTES)
+    record, schema, noisy = release.record, release.schema, release.measurements()
+    record.require_tables()
+    loose = tolerance is None or tolerance >= TOLERANCE
+    if record.fitted is not None and cliques is None and max_size_mb is None and method != "approximate" and loose:
+        return _of_release(Model(schema, record.fitted, noisy), release)
+
+    # Fit to everything measured, or to what lies inside the cliques.
+    inside = None if cliques is None else Restriction(release.domain, cliques, noisy)
+    evidence = noisy if inside is None else inside.measurements
+    total = model_total(release)
+    options: dict[str, Any] = {"total": total, "max_size_mb": max_size_mb, "seed": seed}
+    options["tolerance"] = TOLERANCE if tolerance is None else tolerance
+
+    # An exact model, or whatever is predicted to be fast enough.
+    if method == "auto" and tolerance is None:
+        rules = [rule.clique for rule in schema.constraints]
+        choice = FitChoice.of(release.domain, evidence, rules, max_size_mb, total)
+        if choice.kind != "approximate":
+            return _of_release(fit_chosen(schema, evidence, choice, total=total, seed=seed), release)
+        options["tolerance"] = choice.tolerance
+    elif method != "approximate":
+        try:
+            return _of_release(fit(schema, evidence, method="exact", **options), release)
+        except SizeError as error:
+            if method == "exact":
+                raise SizeError(f"{error}; release.model(cliques=[...]) leaves cliques out") from None
+
+    # Tables that only agree with each other, from the estimated tables, each as if it had been measured by itself.
+    estimates = release.estimates
+    tables = [
+        Measurement(clique, estimates.counts(clique), math.sqrt(mean_variance(estimates, clique)))
+        for clique in (estimates.cliques if inside is None else inside.tables(estimates.cliques))
+    ]
+    return _of_release(fit(schema, tables, method="approximate", **options), release)
 
 
-def _refuse_unused(who: str, **options: object) -> None:
-    """Refuse options that a fit would ignore."""
-    for name, value in options.items():
-        if value is not None:
-            raise WorkloadError(f"{name}={shown(value)}: {who} cannot use it; leave it out")
+def model_total(release: Release) -> float:
+    """The number of rows that a model of a release has."""
+    stated = release.record.total()
+    return max(float(release.estimates.counts(())), SMALLEST_TOTAL) if stated is None else stated
+
+
+def _of_release(model: Model, release: Release) -> Model:
+    """The model with the caveats of its release, and the release as its source.
+
+    The misfit of an approximate model is left out: its tables were fitted as if their noise were independent.
+    """
+    small = (NO_ROWS,) if model.total == SMALLEST_TOTAL else ()
+    caveats = (*release.facts.notes, *small, *(model.caveats if model.exact else ()))
+    model.caveats, model.source = tuple(dict.fromkeys(caveats)), release
+    return model

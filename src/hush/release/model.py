@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from hush.core.arrays import Floats
-from hush.core.domain import Clique, Domain, listed_cliques
+from hush.core.domain import Clique, listed_cliques
 from hush.core.errors import DomainError, WorkloadError, shown
 from hush.core.solution import SOLVED, Solution
 from hush.files.archive import ArchiveReader
@@ -24,14 +24,15 @@ from hush.models.graphical.synthetic_rows import Method, mean_tilts
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers
-from hush.release.bounded_answers import model_answers, table_answers
-from hush.release.copies import CHUNK_ROWS, Copies, check_drawing, copy_seeds, draw_batches
+from hush.release.bounded_answers import bounded_term_answers, model_answers, table_answers
+from hush.release.copies import CHUNK_ROWS, check_drawing, draw_batches
 from hush.release.model_estimates import Misfit, ModelEstimates
 from hush.release.model_files import save_model, unpack_model
+from hush.release.queryable import AnswerFacts, Queryable
 from hush.release.statement import STAMP, drafted_warning
 from hush.schema import Schema
 from hush.schema.conditions import Conditions
-from hush.workloads import ThresholdTerm
+from hush.workloads import Term, Workload
 
 if TYPE_CHECKING:
     from hush.release.release import Release
@@ -131,7 +132,7 @@ UNBIASED_NOTE = "from the fitted model; its `unbiased` gives this table with exa
 APPROXIMATE_NOTE = "the model is approximate: its tables agree with each other, but no joint table need exist."
 
 
-class Model:
+class Model(Queryable):
     """A distribution fitted to noisy tables: any table, non-negative and consistent; SQL; synthetic rows.
 
     `status` is "solved" if the fit reached its tolerance, and `stats` has its figures. `exact` is False if the exact
@@ -160,6 +161,7 @@ class Model:
         placing: Placing | None = None,
     ) -> None:
         self.schema = schema
+        self.domain = schema.domain
         self.distribution = solution.value
         self.status = solution.status
         self.stats = dict(solution.stats)
@@ -169,11 +171,6 @@ class Model:
         self.caveats = tuple(dict.fromkeys((*drafted_warning(drafted), *caveats)))
         self.source = source
         self._given_placing = placing
-
-    @property
-    def domain(self) -> Domain:
-        """The attributes and their sizes."""
-        return self.schema.domain
 
     @property
     def total(self) -> float:
@@ -204,6 +201,16 @@ class Model:
         """
         return Misfit(self.distribution, self.measurements).tables
 
+    @cached_property
+    def estimates(self) -> ModelEstimates:
+        """The counts of the distribution, whose errors are not known."""
+        return ModelEstimates(self.distribution)
+
+    @property
+    def facts(self) -> AnswerFacts:
+        """What holds for all answers: their caveats, and that no error is known."""
+        return AnswerFacts(self._notes(), ErrorKind.NONE)
+
     def counts(self, *attributes: Any) -> Floats:
         """Counts over a clique, of shape `domain.sizes(clique)` in the order given: non-negative, consistent.
 
@@ -211,21 +218,29 @@ class Model:
         """
         return self.distribution.counts(self.domain.named(attributes))
 
-    def marginal(self, *attributes: Any, level: float = 0.95) -> Answers:
-        """The table over some attributes in real values; without errors, which are not known."""
+    def marginal(self, *attributes: Any, level: float = 0.95, unbiased: bool = False) -> Answers:
+        """The table over some attributes in real values, without errors, which are not known; or `unbiased`, with."""
         names = self.domain.named(attributes)
+        if unbiased:
+            return self.unbiased(names, level=level)
         counts = self.counts(names)
         notes = self._notes(UNBIASED_NOTE if self._covered(names) else NOTE)
         return Answers.of_marginal(self.schema, names, counts, None, level, error_kind=ErrorKind.NONE, notes=notes)
 
-    def threshold(self, *attributes: Any, r: int) -> Answers:
-        """For every combination of levels, how many rows agree in at least `r` of the attributes; without errors."""
-        names = self.domain.named(attributes)
-        if r == len(names) and not isinstance(r, bool):
-            return self.marginal(names)
-        term = ThresholdTerm(names, self.domain.sizes(names), r)
-        term.check(self.domain)
-        return model_answers(self.schema, term, term.exact_answers(self.counts(names)), 0.95, self._notes())
+    def term(self, which: Term, *, level: float = 0.95, unbiased: bool = False) -> Answers:
+        """The answers to a term, without errors; or unbiased ones with exact errors, inside measured tables."""
+        (term,) = Workload(self.domain, [which])
+        if not unbiased:
+            values = term.exact_answers(self.counts(term.clique))
+            return model_answers(self.schema, term, values, level, self._notes())
+        self._require_covered(term.clique)
+        if self.source is not None:
+            return self.source.term(term, level=level, unbiased=True)
+        return bounded_term_answers(self.schema, term, self._unbiased, level=level)
+
+    def model(self) -> Model:
+        """The model itself, so that releases and models can be asked alike."""
+        return self
 
     def tables(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
         """The counts over many cliques at once, computed together."""
@@ -264,67 +279,10 @@ class Model:
         without a query, and knows tables inside a measured one.
         """
         names = self.domain.named(attributes)
-        if not self._covered(names):
-            raise WorkloadError(
-                f"no table that holds {names!r} was measured cell by cell; use `marginal`, which needs none, or "
-                "release.marginal(...) if the model comes from a release"
-            )
+        self._require_covered(names)
         if self.source is not None:
             return self.source.marginal(*names, level=level, unbiased=True)
         return table_answers(self.schema, names, self._unbiased, level=level)
-
-    def sql(self, text: str, *, level: float = 0.95) -> Answers:
-        """Answer a counting query in SQL from the model, without errors; docs/sql.md lists what is supported."""
-        from hush.release.sql_answers import answer_sql
-
-        answers = answer_sql(
-            text, self.schema, ModelEstimates(self.distribution), level=level, error_kind=ErrorKind.NONE
-        )
-        return replace(answers, notes=(*answers.notes, *self._notes()))
-
-    @overload
-    def synthesize(
-        self,
-        rows: int | None = None,
-        *,
-        method: Method = "rounding",
-        given: Mapping[str, Any] | None = None,
-        seed: int | None = None,
-        copies: None = None,
-    ) -> pa.Table: ...
-    @overload
-    def synthesize(
-        self,
-        rows: int | None = None,
-        *,
-        method: Method = "rounding",
-        given: Mapping[str, Any] | None = None,
-        seed: int | None = None,
-        copies: int,
-    ) -> Copies: ...
-    def synthesize(
-        self,
-        rows: int | None = None,
-        *,
-        method: Method = "rounding",
-        given: Mapping[str, Any] | None = None,
-        seed: int | None = None,
-        copies: int | None = None,
-    ) -> pa.Table | Copies:
-        """Synthetic rows in the schema's real values, by default as many as there are records.
-
-        "rounding" keeps the tables of the model to within a row where it can, "sampling" draws rows independently.
-        `given` fixes columns: a value, a label, a list of them or a range as in a schema's rules. Values inside bins
-        are drawn uniformly, or around the bin's mean where that was released. `copies` asks for that many tables, as
-        `Copies`. Standard errors computed from synthetic rows as if they were real are too small, and so are those from
-        copies.
-        """
-        count = round(self.total) if rows is None else rows
-        check_drawing(count, method, seed)
-        if copies is not None:
-            seeds = copy_seeds(copies, seed)
-            return Copies(self.synthesize(count, method=method, given=given, seed=each) for each in seeds)
-        return pa.concat_tables(self.batches(count, method=method, given=given, seed=seed, chunk_rows=max(count, 1)))
 
     def batches(
         self,
@@ -386,6 +344,13 @@ class Model:
             return self.source.estimates.covers(names)
         several = {name for name in names if self.domain[name] > 1}
         return any(several <= set(table.clique) for table in self._tables)
+
+    def _require_covered(self, names: Clique) -> None:
+        if not self._covered(names):
+            raise WorkloadError(
+                f"no table that holds {names!r} was measured cell by cell; use `marginal`, which needs none, or "
+                "release.marginal(...) if the model comes from a release"
+            )
 
     def _graphical(self, what: str) -> GraphicalModel:
         if not isinstance(self.distribution, GraphicalModel):

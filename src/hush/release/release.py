@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,38 +16,33 @@ from hush.core.arrays import Floats, reordered
 from hush.core.constraints import fingerprint
 from hush.core.domain import Clique, Domain, listed_cliques
 from hush.core.errors import ArchiveError, HushError, QueryError, SizeError, WorkloadError, shown
-from hush.core.solution import TOLERANCE
-from hush.core.validation import is_number
+from hush.core.validation import is_whole
 from hush.files.archive import VERSIONS, ArchiveReader, write_archive
 from hush.files.atomic_write import check_new
 from hush.files.codec import Stored, pack, unpack
 from hush.inference.error_margins import ErrorMargins
 from hush.inference.estimates import BoundedEstimates, ConstantColumnEstimates, Estimates
 from hush.inference.measured_sums import MeasuredSumsFile
-from hush.models.fit_arguments import SMALLEST_TOTAL
 from hush.privacy.ledger_chain import NOTE_LENGTH
 from hush.privacy.ledger_chain import printable as one_line
 from hush.privacy.measurement import Measurement
 from hush.release.accounting import contradiction
-from hush.release.answer_columns import ErrorKind, Quantity
+from hush.release.answer_columns import Quantity
 from hush.release.answers import Answers
 from hush.release.intervals import NoiseIntervals
+from hush.release.queryable import AnswerFacts, Queryable
 from hush.release.record import LACKING_TABLES, Record, record_class
 from hush.release.rounds import Round
 from hush.release.statement import STAMP, Statement
 from hush.render.text_table import TextTable
 from hush.schema import Schema
 from hush.strategies.strategy_files import sums_inconsistency
-from hush.workloads import Term, ThresholdTerm, Workload
+from hush.workloads import Term, Workload
 from hush.workloads.sum_term import grid_fault
 from hush.workloads.term import not_answered
 from hush.workloads.workload_files import WorkloadFile
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from hush.models.graphical.synthetic_rows import Method
-    from hush.release.copies import Copies
     from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
     from hush.release.fit import Route
     from hush.release.model import Model
@@ -80,7 +75,7 @@ class ReleaseFile(Stored):
                 raise ValueError("Expected short printable names of the mechanism and the dataset")
 
 
-class Release:
+class Release(Queryable):
     """What a mechanism published: estimates with errors, and the privacy statement.
 
     `record` holds the noisy answers and says how they are estimated. `mechanism` and `settings` say how they were
@@ -108,6 +103,7 @@ class Release:
     ) -> None:
         self.mechanism = mechanism
         self.schema = schema
+        self.domain = workload.domain
         self.workload = workload
         self.statement = statement
         self.record = record
@@ -154,28 +150,10 @@ class Release:
             reason = reason or (LACKING_TABLES if lacking else None)
         return reason or self.record.inconsistency(self) or contradiction(self.statement, self.record)
 
-    def _as_measured(self, cliques: Iterable[Clique]) -> list[Measurement]:
-        """Estimated tables, each as if measured by itself."""
-        measurements = []
-        for clique in cliques:
-            deviation = math.sqrt(float(np.mean(self._variances(clique))))
-            measurements.append(Measurement(clique, self.estimates.counts(clique), deviation))
-        return measurements
-
-    @property
-    def consistent(self) -> bool:
-        """Whether its tables agree on what they share."""
-        return self.record.consistent
-
     @property
     def bounded(self) -> bool:
         """Whether a model answers tables that were not measured, with bounds on their errors."""
         return self.record.bounded
-
-    @property
-    def domain(self) -> Domain:
-        """The attributes and their sizes."""
-        return self.workload.domain
 
     def to_dict(self) -> dict[str, Any]:
         """What was released and what it promises, without the answers, as texts, numbers and lists for JSON."""
@@ -195,43 +173,23 @@ class Release:
         that an adaptive mechanism fitted, which are biased. `unbiased=True` asks for unbiased counts, which are known
         inside measured tables. `counts("a", "b")` and `counts(("a", "b"))` mean the same.
         """
-        names = self._covered(self.domain.named(attributes), unbiased=unbiased)
-        return (self._closer_model(names, unbiased) or self.estimates).counts(names)
+        from hush.release.bounded_answers import closer_model, covered
+
+        names = covered(self.estimates, self.domain.named(attributes), unbiased=unbiased)
+        return (closer_model(self.estimates, names, unbiased=unbiased) or self.estimates).counts(names)
 
     def marginal(self, *attributes: Any, level: float = 0.95, unbiased: bool = False) -> Answers:
         """The table of counts over some attributes, each number with its interval; the estimates are those of `counts`.
 
         `marginal("a", "b")` and `marginal(("a", "b"))` mean the same.
         """
-        from hush.release.bounded_answers import table_answers, with_model_estimates
+        from hush.release.bounded_answers import closer_model, covered, table_answers, with_model_estimates
 
-        names = self._covered(self.domain.named(attributes), unbiased=unbiased)
-        answers = table_answers(self.schema, names, self.estimates, level=level, notes=self._notes())
-        if (model := self._closer_model(names, unbiased)) is not None:
+        names, facts = covered(self.estimates, self.domain.named(attributes), unbiased=unbiased), self.facts
+        answers = table_answers(self.schema, names, self.estimates, level=level, notes=facts.notes)
+        if (model := closer_model(self.estimates, names, unbiased=unbiased)) is not None:
             return with_model_estimates(answers, model.counts(names))
-        return self._based(answers)
-
-    def threshold(self, *attributes: Any, r: int, level: float = 0.95, unbiased: bool = False) -> Answers:
-        """For every combination of levels, how many rows agree with it in at least `r` of the attributes.
-
-        `threshold("a", "b", "c", r=2)` and `threshold(("a", "b", "c"), r=2)` mean the same. `r` of all attributes is
-        the marginal. Estimates are those of `counts`. Errors are exact where the answers are linear in what was
-        measured; from a model they are bounds.
-        """
-        names = self._covered(self.domain.named(attributes), unbiased=unbiased)
-        if r == len(names) and not isinstance(r, bool):
-            return self.marginal(names, level=level, unbiased=unbiased)
-        term = ThresholdTerm(names, self.domain.sizes(names), r)
-        term.check(self.domain)
-        return self._term_answers(term, level, unbiased)
-
-    def _closer_model(self, clique: Clique, unbiased: bool) -> Estimates | None:
-        """The model of an adaptive mechanism, where its counts are probably closer than unbiased ones."""
-        from hush.release.bounded_answers import MeasuredEstimates
-
-        if unbiased or not isinstance(self.estimates, MeasuredEstimates):
-            return None
-        return self.estimates.closer_model(clique)
+        return facts.marked(answers)
 
     def term(self, which: int | Term = 0, *, level: float = 0.95, unbiased: bool = False) -> Answers:
         """The answers to one term of the workload, by its index or itself, of any kind.
@@ -239,25 +197,24 @@ class Release:
         Every query has an estimate with its standard error, or with a bound if a model answers it. Any other term that
         the release can estimate may be asked for too. Estimates are those of `counts`.
         """
-        return self._term_answers(self._term(which), level, unbiased)
-
-    def _term_answers(self, term: Term, level: float, unbiased: bool) -> Answers:
-        from hush.release.bounded_answers import bounded_term_answers, with_model_estimates
+        from hush.release.bounded_answers import bounded_term_answers, closer_model, covered, with_model_estimates
         from hush.release.term_answers import query_signs
 
-        product = term.product
+        term = _term_of(self.workload, which)
+        product, estimates, facts = term.product, self.estimates, self.facts
+        # What is asked must be known and fit into memory. Terms that are no products need the table over their clique.
         if product is None:
-            # such a term is answered from the table over its clique
-            self._covered(term.clique, unbiased=unbiased)
+            covered(estimates, term.clique, unbiased=unbiased)
             if self.domain.size(term.clique) > LARGEST_TABLES:
                 cells = f"{self.domain.size(term.clique):,} cells: at most {LARGEST_TABLES:,} are possible"
                 raise SizeError(f"{term.text} needs a table of {cells}; ask for one over fewer columns")
         numbers = term.queries if product is None else math.prod(block.shape[0] for block in product.blocks)
         if numbers > LARGEST_TABLES:
             raise SizeError(f"the term asks for {numbers:,} numbers; ask for at most {LARGEST_TABLES:,} at a time")
-        answers = bounded_term_answers(self.schema, term, self.estimates, level=level, notes=self._notes())
-        if (model := self._closer_model(term.clique, unbiased)) is None:
-            return self._based(answers)
+        # Errors are always those of the noisy tables; estimates may be those of the model.
+        answers = bounded_term_answers(self.schema, term, estimates, level=level, notes=facts.notes)
+        if (model := closer_model(estimates, term.clique, unbiased=unbiased)) is None:
+            return facts.marked(answers)
         if product is None:
             values = term.exact_answers(model.counts(term.clique))
         else:
@@ -270,9 +227,11 @@ class Release:
         Each part is a clique and coefficients of the shape of its table; the value is the sum over all of them of
         coefficient times count. Only for releases of "residual" plans, where the correlations across tables are known.
         """
+        from hush.release.bounded_answers import covered
+
         named = []
         for clique, coefficients in parts:
-            names = self._covered(clique)
+            names = covered(self.estimates, clique)
             varying = self.domain.varying(names)
             if np.shape(coefficients) == self.domain.sizes(names):  # else refused below
                 coefficients = np.reshape(coefficients, self.domain.sizes(varying))
@@ -283,7 +242,7 @@ class Release:
         values, errors = np.array([estimate]), np.array([law.stddev])
         margins = ErrorMargins(errors, np.zeros(1), lambda: ((law,), np.zeros(1, dtype=np.int64)))
         value = Quantity("value", values, errors, intervals=NoiseIntervals(values, margins))
-        return Answers(groups=(), quantities=(value,), level=level, notes=self._notes())
+        return Answers(groups=(), quantities=(value,), level=level, notes=self.facts.notes)
 
     @property
     def measured(self) -> Clique:
@@ -315,14 +274,14 @@ class Release:
 
         if method not in (*CELL_METHODS, "clip"):
             raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(CELL_METHODS)}, clip")
-        term = self._term(which)
+        term = _term_of(self.workload, which)
         if (product := term.product) is None:
             raise not_answered(term)
         self.record.require_tables()
         unbiased = self.term(which, level=level, unbiased=True)
         values = None if method == "clip" else block_answers(*self.record.nonnegative_cells(self, method), product)
         answers = nonnegative_answers(unbiased, product, values)
-        return replace(answers, quantities=self._based(answers).quantities)
+        return replace(answers, quantities=self.facts.marked(answers).quantities)
 
     @property
     def bounds(self) -> ErrorBounds:
@@ -353,9 +312,12 @@ class Release:
         """
         if kind not in KINDS:
             raise WorkloadError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
-        names = (
-            self.estimates.cliques if cliques is None else [self._covered(clique) for clique in listed_cliques(cliques)]
-        )
+        from hush.release.bounded_answers import covered, mean_variance
+
+        if cliques is None:
+            names = list(self.estimates.cliques)
+        else:
+            names = [covered(self.estimates, clique) for clique in listed_cliques(cliques)]
         cells = sum(self.domain.size(clique) for clique in names)
         if cells > LARGEST_TABLES:
             raise SizeError(f"{len(names)} tables have {cells:,} cells in all; ask for fewer at a time")
@@ -364,7 +326,7 @@ class Release:
             return tables
         from hush.inference.nonnegative_tables import nonnegative_tables, whole_tables
 
-        weights = {clique: 1 / float(np.mean(self._variances(clique))) for clique in names}
+        weights = {clique: 1 / mean_variance(self.estimates, clique) for clique in names}
         total = float(self.estimates.counts(()))
         settled = nonnegative_tables(self.domain, tables, total=max(total, 0.0), weights=weights).checked()
         if kind == "whole":
@@ -372,59 +334,6 @@ class Release:
             settled = {clique: table.astype(np.float64) for clique, table in whole.items()}
         ordered = {clique: self.domain.clique(clique) for clique in names}
         return {clique: reordered(settled[axes], axes, clique) for clique, axes in ordered.items()}
-
-    def sql(self, text: str, *, level: float = 0.95) -> Answers:
-        """Answer a counting query in SQL; docs/sql.md lists what is supported."""
-        from hush.release.sql_answers import answer_sql
-
-        unknown = self.record.errors is ErrorKind.NONE
-        answers = answer_sql(
-            text,
-            self.schema,
-            self.estimates,
-            level=level,
-            error_kind=ErrorKind.NONE if unknown else ErrorKind.EXACT,
-            sums=self.record.sums,
-        )
-        return self._based(replace(answers, notes=(*answers.notes, *self._notes())))
-
-    def sum(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
-        """The sum of a numeric column by other columns: from measured sums, or from bins where there are none."""
-        return self._aggregate("SUM({})", column, by, level)
-
-    def mean(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
-        """The mean of a numeric column by other columns, from the same numbers as `sum`."""
-        return self._aggregate("AVG({})", column, by, level)
-
-    def variance(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
-        """The variance of a numeric column by other columns."""
-        return self._aggregate("VARIANCE({})", column, by, level)
-
-    def stddev(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
-        """The standard deviation of a numeric column by other columns: the root of `variance`."""
-        return self._aggregate("STDDEV({})", column, by, level)
-
-    def median(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
-        """The middle value of a numeric column by other columns; see `quantile`."""
-        return self._aggregate("MEDIAN({})", column, by, level)
-
-    def quantile(self, column: str, share: float = 0.5, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
-        """The value that a share of the rows does not exceed, by other columns; the median for 0.5.
-
-        The interval has every value that the noise of the counts does not rule out, and reaches to the ends of bins.
-        """
-        if not is_number(share):
-            raise QueryError(f"share={shown(share)}: expected a number between 0 and 1, such as 0.9")
-        return self._aggregate(f"QUANTILE({{}}, {float(share)!r})", column, by, level)
-
-    def _aggregate(self, aggregate: str, column: str, by: Iterable[str], level: float) -> Answers:
-        """One aggregate of a column by other columns, as a query."""
-        from hush.sql.quoting import quoted
-
-        (name,) = self.domain.check((column,))
-        groups = [quoted(each) for each in self.domain.check((by,) if isinstance(by, str) else by)]
-        select = f"SELECT {', '.join([*groups, aggregate.format(quoted(name))])} FROM release"
-        return self.sql(select + (f" GROUP BY {', '.join(groups)}" if groups else ""), level=level)
 
     def model(
         self,
@@ -447,118 +356,9 @@ class Release:
 
         Reference: [HDMM, sec. 4.5].
         """
-        from hush.release.fit import ROUTES, FitChoice, Restriction, fit, fit_chosen
-        from hush.release.model import Model
+        from hush.release.fit import fit_release
 
-        if method not in ROUTES:
-            raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(ROUTES)}")
-        self.record.require_tables()
-        loose = tolerance is None or tolerance >= TOLERANCE
-        plain = cliques is None and max_size_mb is None and method != "approximate" and loose
-        if plain and self.record.fitted is not None:
-            return self._cautioned(Model(self.schema, self.record.fitted, self.measurements()))
-        noisy = self.measurements()
-        inside = None if cliques is None else Restriction(self.domain, cliques, noisy)
-        options: dict[str, Any] = {
-            "total": self._total(),
-            "max_size_mb": max_size_mb,
-            "tolerance": TOLERANCE if tolerance is None else tolerance,
-            "seed": seed,
-        }
-        evidence = noisy if inside is None else inside.measurements
-        if method == "auto" and tolerance is None:
-            rules = [rule.clique for rule in self.schema.constraints]
-            choice = FitChoice.of(self.domain, evidence, rules, max_size_mb, options["total"])
-            if choice.kind != "approximate":
-                return self._cautioned(fit_chosen(self.schema, evidence, choice, total=options["total"], seed=seed))
-            options["tolerance"] = choice.tolerance
-        elif method != "approximate":
-            try:
-                return self._cautioned(fit(self.schema, evidence, method="exact", **options))
-            except SizeError as error:
-                if method == "exact":
-                    raise SizeError(f"{error}; release.model(cliques=[...]) leaves cliques out") from None
-        largest = self.estimates.cliques
-        tables = self._as_measured(largest if inside is None else inside.tables(largest))
-        return self._cautioned(fit(self.schema, tables, method="approximate", **options))
-
-    @overload
-    def synthesize(
-        self,
-        rows: int | None = None,
-        *,
-        method: Method = "rounding",
-        given: Mapping[str, Any] | None = None,
-        seed: int | None = None,
-        copies: None = None,
-    ) -> pa.Table: ...
-    @overload
-    def synthesize(
-        self,
-        rows: int | None = None,
-        *,
-        method: Method = "rounding",
-        given: Mapping[str, Any] | None = None,
-        seed: int | None = None,
-        copies: int,
-    ) -> Copies: ...
-    def synthesize(
-        self,
-        rows: int | None = None,
-        *,
-        method: Method = "rounding",
-        given: Mapping[str, Any] | None = None,
-        seed: int | None = None,
-        copies: int | None = None,
-    ) -> pa.Table | Copies:
-        """Synthetic rows in the schema's real values, drawn from `model()`; by default as many as there are records.
-
-        See `Model.synthesize`. Standard errors computed from them as if they were real are too small, and so are those
-        from several `copies`.
-        """
-        from hush.release.copies import check_drawing, copy_seeds
-
-        check_drawing(0 if rows is None else rows, method, seed)
-        if copies is not None:
-            copy_seeds(copies, seed)
-            return self._model.synthesize(rows, method=method, given=given, seed=seed, copies=copies)
-        return self._model.synthesize(rows, method=method, given=given, seed=seed)
-
-    def _based(self, answers: Answers) -> Answers:
-        """The answers, with errors marked as those of the noise alone, or as unknown, where they are.
-
-        Where estimates have other errors than those of the noise, no interval holds, nor bounds anything.
-        """
-        if (errors := self.record.errors) is None:
-            return answers
-        marked = [ErrorKind.EXACT, ErrorKind.APPROXIMATE]
-        if errors is ErrorKind.NOISE:
-            marked += [ErrorKind.BINNED, ErrorKind.BOUND]
-        quantities = tuple(
-            replace(each, error_kind=errors) if each.error_kind in marked else each for each in answers.quantities
-        )
-        return replace(answers, quantities=quantities)
-
-    def _total(self) -> float:
-        """The number of records of a model."""
-        stated = self.record.total()
-        return max(float(self.estimates.counts(())), SMALLEST_TOTAL) if stated is None else stated
-
-    def _cautioned(self, model: Model) -> Model:
-        """The model with the caveats of this release, and this release as its source.
-
-        The misfit of an approximate model is left out: its tables were fitted as if their noise were independent.
-        """
-        from hush.release.model_estimates import NO_ROWS
-
-        small = (NO_ROWS,) if model.total == SMALLEST_TOTAL else ()
-        model.caveats = tuple(dict.fromkeys((*self._notes(), *small, *(model.caveats if model.exact else ()))))
-        model.source = self
-        return model
-
-    @cached_property
-    def _model(self) -> Model:
-        return self.model()
+        return fit_release(self, cliques, method=method, max_size_mb=max_size_mb, tolerance=tolerance, seed=seed)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the release to a new file that `hush.load` reads; it holds nothing private.
@@ -612,43 +412,15 @@ class Release:
         release._in_a_file = True
         return release
 
-    def _notes(self) -> tuple[str, ...]:
-        """Caveats for every answer of this release."""
+    @property
+    def facts(self) -> AnswerFacts:
+        """What holds for all answers: caveats, measured sums, and which errors are known."""
         unit, notes = self.statement.unit, [*self.statement.warnings]
         if unit.column is not None:
             notes.append(f"{unit.cap_text}.")
         if not self.complete:
             notes.append("the release was interrupted; tables measured later are missing.")
-        return (*notes, *self.record.notes)
-
-    def _variances(self, clique: Clique) -> Floats:
-        ones = np.ones(self.domain.sizes(clique))
-        return self.estimates.covariance(clique, ones, ones, len(clique))
-
-    def _term(self, which: int | Term) -> Term:
-        if isinstance(which, Term):
-            (term,) = Workload(self.domain, [which])
-            return term
-        last = len(self.workload) - 1
-        if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which <= last:
-            raise WorkloadError(
-                f"term {shown(which)}: expected a ProductTerm, or an index from 0 to {last} into the workload"
-            )
-        return self.workload.terms[which]
-
-    def _covered(self, clique: Iterable[str], *, unbiased: bool = False) -> Clique:
-        names = self.domain.check(clique)
-        if unbiased and isinstance(self.estimates, BoundedEstimates) and not self.estimates.has_covariance(names):
-            raise QueryError(
-                f"no noisy table of the release holds {names!r}, so there is no unbiased estimate of it; leave "
-                "unbiased=True out for the estimate of the fitted model"
-            )
-        if not self.estimates.covers(names):
-            raise WorkloadError(
-                f"the release has no table over {names!r}; a workload with that marginal would have covered it; "
-                "release.model() estimates it, without an error bar"
-            )
-        return names
+        return AnswerFacts((*notes, *self.record.notes), self.record.errors, self.record.sums)
 
     def _repr_html_(self) -> str:
         """What notebooks show: what was measured, what it promises, and how to ask it."""
@@ -667,3 +439,15 @@ class Release:
         state = "" if self.complete else ", interrupted"
         stamp = "" if self.statement.private else f", {STAMP}"
         return f"Release({self.mechanism}, {len(self.workload)} tables, {self.statement.budget}{state}{stamp})"
+
+
+def _term_of(workload: Workload, which: int | Term) -> Term:
+    """A term by its index in a workload, or any other term over the same columns."""
+    if isinstance(which, Term):
+        (term,) = Workload(workload.domain, [which])
+    else:
+        last = len(workload) - 1
+        if not (is_whole(which) and 0 <= which <= last):
+            raise WorkloadError(f"term {shown(which)}: expected a Term, or an index from 0 to {last} into the workload")
+        term = workload.terms[which]
+    return term

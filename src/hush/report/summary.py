@@ -103,7 +103,7 @@ def caveats_section(release: Release, *, known: bool) -> Markup:
     items = [
         *((INTERVALS, MANY, UNBIASED, SHARED) if known or adaptive else (MODEL,)),
         MIXED if adaptive else None,
-        AGREE if known and not adaptive and release.consistent else None,
+        AGREE if known and not adaptive and release.record.consistent else None,
         BINS if any(column.binned for column in kinds) else None,
         CLAMPED if any(column.outside is Outside.CLAMP for column in ordered) else None,
         DATES if any(isinstance(column, Date) for column in kinds) else None,
