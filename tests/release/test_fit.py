@@ -83,11 +83,11 @@ def test_bad_measurements_are_refused(make: Any, error: type[HushError], text: s
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"total": 0}, DataError, "above 0"),
-        ({"total": -5.0}, DataError, "above 0"),
+        ({"total": 0}, DataError, "expected a number from 1e-60"),
+        ({"total": -5.0}, DataError, "expected a number from 1e-60"),
         ({"total": np.inf}, DataError, "finite"),
-        ({"total": "many"}, DataError, "expected a number from 1e-60 to 1e\\+60, the number of rows"),
-        ({"total": True}, DataError, "expected a number from 1e-60 to 1e\\+60, the number of rows"),
+        ({"total": "many"}, DataError, "expected a number from 1e-60 to 1e.?60, the number of rows"),
+        ({"total": True}, DataError, "expected a number from 1e-60 to 1e.?60, the number of rows"),
         ({"method": "best"}, WorkloadError, "expected one of 'auto', 'exact', 'approximate'"),
         (
             {"estimator": "newton"},
@@ -192,7 +192,7 @@ def test_both_routes_agree_on_trees() -> None:
     ("options", "error", "text"),
     [
         ({"measurements": []}, HushError, "no measurements"),
-        ({"total": -1.0}, DataError, "above 0"),
+        ({"total": -1.0}, DataError, "expected a number from 1e-60"),
         ({"tolerance": -1.0}, WorkloadError, "tolerance"),
         ({"iterations": 0}, WorkloadError, "iterations=0"),
         ({"max_size_mb": -1}, SizeError, "expected a .*number above 0, in megabytes"),
@@ -304,7 +304,10 @@ def test_attributes_that_were_not_measured_are_uniform() -> None:
     ("options", "text"),
     [
         ({"constraints": None}, "constraints=None: expected a list"),
-        *(({"total": total}, "total=.*: expected a finite number") for total in (10**400, 1e300, 5e-324, np.nan)),
+        *(
+            ({"total": total}, "total=.*: expected a (finite )?number from 1e-60")
+            for total in (10**400, 1e300, 5e-324, np.nan)
+        ),
         ({"estimator": []}, r"estimator=\[\]: "),
         ({"callback": 3}, "callback=3: expected a function"),
         *(({"seed": seed}, "seed=.*: expected a whole number") for seed in (-1, "x", 1.5, None, True, 2**63)),

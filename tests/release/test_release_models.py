@@ -270,9 +270,7 @@ def test_bad_wishes_are_refused_before_a_model_is_fitted(monkeypatch: pytest.Mon
 
 def test_unknown_methods_are_refused() -> None:
     unknown: Any = "excat"
-    with pytest.raises(
-        WorkloadError, match="method='excat': expected one of .*; did you mean 'exact'"
-    ):
+    with pytest.raises(WorkloadError, match="method='excat': expected one of .*; did you mean 'exact'"):
         released("residual").model(method=unknown)
 
 

@@ -165,7 +165,7 @@ def test_queries_known_by_their_gram_matrix_alone_are_refused(release: hush.Rele
 
 @pytest.mark.parametrize("which", [4, -1, True, "age", None, 1.0])
 def test_places_outside_the_workload_are_refused(release: hush.Release, which: object) -> None:
-    with pytest.raises(WorkloadError, match="expected a ProductTerm, or an index from 0 to 3"):
+    with pytest.raises(WorkloadError, match="expected a Term, or an index from 0 to 3"):
         release.term(which)  # type: ignore[arg-type]
 
 

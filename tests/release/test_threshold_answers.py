@@ -138,7 +138,7 @@ def test_other_kinds_are_refused() -> None:
     release = released("residual", "thresholds")
     with pytest.raises(WorkloadError, match="is not a product of query blocks"):
         release.nonnegative_term(0)
-    with pytest.raises(WorkloadError, match="expected a ProductTerm, or an index"):
+    with pytest.raises(WorkloadError, match="expected a Term, or an index"):
         release.term(7)
     with pytest.raises(WorkloadError, match="is over other levels than the domain's"):
         release.term(Workload.formulas(hush.Domain({"sex": 3}), queries.test("sex", 1)).terms[0])
