@@ -42,7 +42,7 @@ def test_shows_caps_charges_and_what_is_left(path):
     shown = words(found)
     assert found.exit_code == 0
     assert "dataset census cap rho 0.31106 epsilon=4, delta=1e-06 spent rho 0.0225 epsilon=" in shown
-    assert "left rho 0.28856 by itself worth epsilon=" in shown
+    assert "left rho 0.28856 alone worth epsilon=" in shown
     assert "discrete gaussian, sigma 20" in shown
     assert "12 x discrete gaussian" in shown
     assert "2 x exponential mechanism" in shown
@@ -75,7 +75,7 @@ def test_charges_in_a_row_to_one_release_are_one_line(path):
     assert short[3:] == ["2026-01", "2", "entries", "0.02", "0.02"]
     assert "one-way marginals" not in found.output
     assert "2 x exponential mechanism" in words(found)  # by itself: no release
-    assert "--entries shows each" in found.output
+    assert "--entries lists them all" in found.output
     assert "--entries" not in hush(path, "--dataset", "clinic").output
     assert "--entries shows" not in hush(path, "--entries").output
 
@@ -180,7 +180,7 @@ def test_an_exhausted_budget_names_the_command_that_raises_its_cap(tmp_path, cap
     ledger = Ledger.create(tmp_path / "my budget.db", cap, dataset=dataset)
     charge = LaplaceEvent(1 / cap.limit, Fraction(1)) if cap.pure else GaussianEvent(1 / (2 * cap.limit), Fraction(1))
     ledger.charge(charge)
-    with pytest.raises(BudgetError, match="everyone in the data is promised less, over all releases") as refused:
+    with pytest.raises(BudgetError, match="weakens the promise to everyone in the data") as refused:
         ledger.charge(charge)
     command = shlex.split(str(refused.value).split("`")[1])
     assert command[:3] == ["hush", "budget", "raise"]
@@ -210,11 +210,11 @@ def test_nobody_is_told_to_set_a_cap_that_promises_nothing(tmp_path):
         (["init", "FILE", "--rho", "1", "--mu", "1"], "got rho and mu"),
         (["raise", "FILE", "--dataset", "census", "--epsilon", "9"], "needs a reason"),
         (["raise", "FILE", "--dataset", "census", "--epsilon", "9", "--reason", " "], "needs a reason"),
-        (["raise", "FILE", "--dataset", "census", "--epsilon", "4", "--reason", "x"], "is no raise"),
-        (["raise", "FILE", "--dataset", "census", "--rho", "1e-3", "--reason", "x"], "is no raise"),
+        (["raise", "FILE", "--dataset", "census", "--epsilon", "4", "--reason", "x"], "of the same kind"),
+        (["raise", "FILE", "--dataset", "census", "--rho", "1e-3", "--reason", "x"], "of the same kind"),
         (
             ["raise", "FILE", "--dataset", "clinic", "--epsilon", "9", "--delta", ".1", "--reason", "x"],
-            "its own kind",
+            "of the same kind",
         ),
         (["raise", "FILE", "--epsilon", "9", "--reason", "x"], "hush budget init FILE"),
         (["raise", "FILE", "--dataset", "census", "--reason", "x"], "no budget was given"),

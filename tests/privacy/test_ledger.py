@@ -262,7 +262,7 @@ def test_a_cap_can_be_raised_for_a_reason(path):
     [
         (Budget(rho=1.0), "same", "can only be raised"),
         (Budget(rho=0.5), "lower", "can only be raised"),
-        (Budget(epsilon=9.0), "another kind", "in its own kind; epsilon=9 is no raise"),
+        (Budget(epsilon=9.0), "another kind", "one of the same kind; epsilon=9 is not"),
         (Budget(rho=2.0), "", "needs a reason"),
         (Budget(rho=2.0), "  ", "needs a reason"),
         (Budget(rho=2.0), None, "needs a reason"),
@@ -384,7 +384,7 @@ def test_what_is_not_a_ledger_is_refused_and_left_alone(path, make, message):
         ("missing/budget.db", "the folder .*missing does not exist; create it first"),
         ("file/budget.db", "the folder .*file does not exist"),
         ("dangling", "does not exist"),
-        ("a\0b", "cannot be a file's name"),
+        ("a\0b", "is not a file name"),
         ("x" * 300, "cannot be used as a ledger: File name too long"),
     ],
 )
@@ -420,7 +420,7 @@ def test_a_relative_path_stays_where_it_was(tmp_path, monkeypatch):
 
 def test_a_lock_held_too_long_is_reported(path, monkeypatch):
     ledger = Ledger(path, cap=CAP)
-    monkeypatch.setattr(ledger_file, "PATIENCE", 0.1)
+    monkeypatch.setattr(ledger_file, "LOCK_TIMEOUT", 0.1)
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     with pytest.raises(LedgerError, match="was locked by another process for .* seconds; try again"):

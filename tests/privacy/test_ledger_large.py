@@ -32,10 +32,10 @@ def distinct(count: int) -> Event:
 
 
 def test_a_cost_longer_than_one_fraction_may_be_is_read_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rational, "LONGEST", 1000)
+    monkeypatch.setattr(rational, "LONGEST_TEXT", 1000)
     ledger, event = Ledger(path, cap=CAP), distinct(100)
     ledger.charge(event)
-    assert len(ledger.entries()[1].rho) > 2 * rational.LONGEST
+    assert len(ledger.entries()[1].rho) > 2 * rational.LONGEST_TEXT
     events._cost.cache_clear()
     again = Ledger.open(path)
     again.verify(ledger.head)
@@ -50,14 +50,14 @@ def test_a_cost_longer_than_one_fraction_may_be_is_read_again(path: Path, monkey
 def test_45_000_distinct_costs_are_charged_and_read_again(path: Path) -> None:
     ledger, event = Ledger(path, cap=CAP), distinct(45_000)
     ledger.charge(event)
-    assert len(ledger.entries()[1].rho) > rational.LONGEST
+    assert len(ledger.entries()[1].rho) > rational.LONGEST_TEXT
     again = Ledger.open(path)
     assert again.total.rho == ledger.total.rho
     again.charge(SELECT)
 
 
 def test_a_fraction_that_no_reader_takes_is_refused_when_the_event_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rational, "LONGEST", 1000)
+    monkeypatch.setattr(rational, "LONGEST_TEXT", 1000)
     GaussianEvent(Fraction(10**900), Fraction(1))
     with pytest.raises(
         BudgetError, match=r"event field variance: a fraction of over .* digits cannot be recorded; round"

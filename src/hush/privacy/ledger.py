@@ -1,4 +1,4 @@
-"""Ledger: what was ever spent on a dataset, in a file that outlives the process and cannot quietly forget."""
+"""Ledger: all charges to a dataset, in a file that outlives the process and cannot lose a charge unnoticed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hush.privacy.budget import Budget, Cost, number_text
 from hush.privacy.events import Event, price
 from hush.privacy.ledger_chain import (
     CHARGE,
-    FINGERPRINT,
+    HEAD_DIGITS,
     NOTE_LENGTH,
     Book,
     Chain,
@@ -40,13 +40,11 @@ from hush.privacy.sensitivity import Neighbours
 class Ledger:
     """The record of every charge to one dataset, and its cap; several datasets may share a file and its chain.
 
-    The first opening of a dataset states its cap; later ones need not. All totals are exact fractions, recomputed
-    from the entries. Whatever is stored is public: events, times to the minute, notes and names, never a value from the
-    data.
+    The first opening of a dataset states its cap; later ones need not. All totals are exact fractions, recomputed from
+    the entries. Everything stored is public: events, times to the minute, notes and names, never a value from the data.
 
-    Privacy: the sum of all charges, made by any number of processes in any order, stays within the cap, since a charge
-    is on disk before `charge` returns and the data is read only then. A crash in between costs budget and gives
-    nothing away.
+    Privacy: all charges together, from any number of processes in any order, stay within the cap: a charge is on disk
+    before `charge` returns, and the data is read only then. A crash in between costs budget and reveals nothing.
 
     >>> import tempfile, pathlib
     >>> from hush.privacy.events import SelectionEvent
@@ -67,25 +65,25 @@ class Ledger:
                     f"`{_command('init', path, dataset)} --epsilon ... --delta ...`, if nothing was ever released from "
                     "this data; else find its ledger"
                 )
-            first = Chain().next_entry(dataset=dataset, time=_now(), note=_born(), **cap_fields(cap))
+            first = Chain().next_entry(dataset=dataset, time=_now(), note=_first_note(), **cap_fields(cap))
             LedgerFile.create(path, first)
         self._file = LedgerFile(path)
         self._join(cap)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, dataset: str = "default") -> Ledger:
-        """The ledger of a dataset that exists already; changes nothing."""
+        """The ledger of an existing dataset; changes nothing."""
         return cls(path, dataset=dataset)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], cap: Budget, *, dataset: str = "default") -> Ledger:
-        """Set the cap of a dataset that is new to the file, which is made if there is none; replaces nothing.
+        """Set the cap of a dataset that is new to the file; creates the file if needed, and replaces nothing.
 
         >>> import tempfile, pathlib
         >>> Ledger.create(pathlib.Path(tempfile.mkdtemp(), "budget.db"), Budget(epsilon=3.0, delta=1e-9)).budget
         Budget(epsilon=3.0, delta=1e-09)
         """
-        cap_fields(cap)  # refuses what is no budget before the file is touched
+        cap_fields(cap)  # refuses a cap that is not a budget, before the file is touched
         if os.path.lexists(path):
             known = {ledger.dataset: ledger for ledger in cls.open_all(path)}
             if dataset in known:
@@ -128,25 +126,25 @@ class Ledger:
 
     @property
     def limit(self) -> Fraction:
-        """What may be spent in all, in the unit of the cap."""
+        """The cap as one number, in its unit: epsilon for a pure cap, rho for any other."""
         return self._book().limit
 
     @property
     def pure_remaining(self) -> Fraction | None:
-        """The pure epsilon that is left if every charge was pure and the cap states epsilon; None elsewhere."""
+        """The pure epsilon that is left if every charge was pure and the cap states epsilon; otherwise None."""
         book = self._book()
         return pure_left(book.cap, book.spent)
 
     @property
     def total(self) -> Cost:
-        """The exact sum of what was charged."""
+        """The exact sum of all charges."""
         return self._book().spent
 
     @property
     def head(self) -> str:
-        """A fingerprint of all entries so far, to be kept with a release and given back to `verify`."""
+        """The hash of the last entry, shortened; a release keeps it, and `verify` checks that the file contains it."""
         with self._file.reading() as connection:
-            return self._replayed(connection).head[:FINGERPRINT]
+            return self._replayed(connection).head[:HEAD_DIGITS]
 
     def entries(self) -> list[Entry]:
         """Every entry of this dataset, in order: caps and charges."""
@@ -155,18 +153,19 @@ class Ledger:
             return [entry for entry in self._file.entries(connection) if entry.dataset == self._dataset]
 
     def events(self, *, until: str | None = None) -> list[Event]:
-        """Every event charged to this dataset, in order; with `until`, a head, those up to it."""
+        """Every event charged to this dataset, in order; with `until`, a head, those up to that head."""
         with self._file.reading() as connection:
             self._replayed(connection)
-            every = self._file.entries(connection)
-        last = len(every) if until is None else max((e.sequence for e in every if e.hash.startswith(until)), default=0)
-        return [e.event for e in every[:last] if e.dataset == self._dataset and e.action == CHARGE]
+            entries = self._file.entries(connection)
+        if until is not None:
+            entries = entries[: max((e.sequence for e in entries if e.hash.startswith(until)), default=0)]
+        return [e.event for e in entries if e.dataset == self._dataset and e.action == CHARGE]
 
     def to_dict(self) -> dict[str, Any]:
-        """The cap, what is spent and left, and every entry as texts, numbers and lists, for JSON.
+        """The cap, what is spent and left, and every entry, as JSON values.
 
-        Amounts are exact fractions as texts, in epsilon where the cap is pure and in rho otherwise. What is spent is
-        the limit less what is left; where all charges were pure, `left_pure_epsilon` is left for more of them.
+        Amounts are exact fractions as text, in epsilon if the cap is pure and in rho otherwise. `spent` is the limit
+        minus what is left. If all charges were pure, `left_pure_epsilon` is left for further pure charges.
         """
         limit, left, pure = self.limit, self.remaining, self.pure_remaining
         return {
@@ -184,10 +183,10 @@ class Ledger:
     def charge(self, event: Event, *, note: str = "", release: str = "", terms: str = "") -> None:
         """Record an event on disk, or raise BudgetError and leave the file as it was.
 
-        What is written is read first, by the rules by which every later opening reads it.
+        The entry is verified before it is written, by the rules of every later opening.
 
-        `terms` says whom the charge protects and under which relation. The first charge that states terms sets those
-        of the dataset, and a charge under others is refused: their costs do not add up.
+        `terms` says whom the charge protects and under which neighbour relation. The first charge that states terms
+        sets the terms of the dataset; a charge under other terms is refused, since their costs do not add up.
         """
         cost = price(event)
         _name("release", release, empty=True)
@@ -202,48 +201,49 @@ class Ledger:
         self._require(self._book(), event, price(event), terms)
 
     def for_release(self, release: str, *, terms: str = "") -> Account:
-        """This ledger as an account whose charges carry the name and the terms of a release."""
+        """This ledger as an account whose charges carry the name and terms of a release."""
         return _ReleaseAccount(self, _name("release", release, empty=True), _name("terms", terms, empty=True))
 
     def raise_cap(self, budget: Budget, *, reason: str) -> None:
-        """Replace the cap by a larger one of the same kind; an entry of its own, with the reason, that stays."""
+        """Replace the cap by a larger one of the same kind; recorded as an entry, with the reason."""
         if not (isinstance(reason, str) and reason.strip()):
             raise LedgerError(
-                "raising a cap needs a reason, which is recorded; say why, with --reason on the command line"
+                "raising a cap needs a reason, which the ledger records; on the command line, give --reason"
             )
         with self._extending() as (chain, add):
             book = chain.books[self._dataset]
             if budget.pure != book.cap.pure or budget.limit <= book.limit:
                 raise LedgerError(
-                    f"{self._file.path}, dataset {self._dataset!r}: the cap {book.cap} can only be raised, "
-                    f"in its own kind; {budget} is no raise"
+                    f"{self._file.path}, dataset {self._dataset!r}: the cap {book.cap} can only be raised to a larger "
+                    f"one of the same kind; {budget} is not"
                 )
             add(note=reason, **cap_fields(budget))
 
     def verify(self, expected_head: str | None = None) -> None:
-        """Recompute every hash, cost and total from the file; raise LedgerError at the first that does not hold.
+        """Recompute every hash, cost and total from the file; raise LedgerError at the first that is wrong.
 
-        A file put back to an older state is consistent in itself; it is found out by a head it no longer contains.
+        An older copy of a file is consistent; it is detected by a later head, which it does not contain.
         """
-        wanted = "" if expected_head is None else str(expected_head).strip().lower()
-        if expected_head is not None and not re.fullmatch(rf"[0-9a-f]{{{FINGERPRINT},64}}", wanted):
-            raise LedgerError(f"expected head {wanted[:80]!r}: expected the {FINGERPRINT} hex digits of a head")
+        head = "" if expected_head is None else str(expected_head).strip().lower()
+        if expected_head is not None and not re.fullmatch(rf"[0-9a-f]{{{HEAD_DIGITS},64}}", head):
+            raise LedgerError(f"expected_head={head[:80]!r}: expected the {HEAD_DIGITS} hex digits of a head")
         with self._file.reading() as connection:
             self._chain = None
             self._replayed(connection)
             hashes = [entry.hash for entry in self._file.entries(connection)]
-        if not any(head.startswith(wanted) for head in hashes):
+        if not any(entry_hash.startswith(head) for entry_hash in hashes):
             raise LedgerError(
-                f"{self._file.path} lacks the head {wanted}: "
-                "it is an older copy or another ledger; entries made since are not in it"
+                f"{self._file.path} lacks the head {head}: it is another ledger, or an older copy that misses charges"
             )
 
     def _join(self, cap: Budget | None) -> None:
-        """Check the stated cap against the stored one, or record it for a dataset that is new to the file."""
-        if cap is not None and self._dataset not in self._known():
+        """Check the stated cap against the stored cap, or record it for a dataset that is new to the file."""
+        with self._file.reading() as connection:
+            known = self._dataset in self._replayed(connection).books
+        if cap is not None and not known:
             with self._extending() as (chain, add):
                 if self._dataset not in chain.books:
-                    add(note=_born(), **cap_fields(cap))
+                    add(note=_first_note(), **cap_fields(cap))
         stored = self._book().cap
         if cap is not None and cap != stored:
             raise LedgerError(
@@ -257,24 +257,17 @@ class Ledger:
         if terms and book.terms and terms != book.terms:
             raise BudgetError(
                 f"{what} was charged under the terms {book.terms!r}, not {terms!r}, and their costs do not add up; "
-                "release under the same terms, or use another dataset of the ledger for these terms: its promise "
-                "stands beside that of this one and does not include it"
+                "release under the same terms, or use another dataset of the ledger for these terms, whose promise "
+                "does not include this one"
             )
         raising = partial(self._raising, book.cap)
         check_affordable(book.cap, book.limit, book.spent, book.tally, event, cost, what=what, raising=raising)
 
     def _raising(self, cap: Budget, enough: Fraction) -> str:
         """How to raise a cap to an amount, and what that means."""
-        stated = [f"--{name} {number_text(value)}" for name, value in cap.covering(enough).to_dict().items()]
-        words = " ".join([_command("raise", self._file.path, self._dataset), *stated])
-        return (
-            "raise the cap, after which everyone in the data is promised less, over all releases together: "
-            f"`{words} --reason '...'`"
-        )
-
-    def _known(self) -> tuple[str, ...]:
-        with self._file.reading() as connection:
-            return tuple(self._replayed(connection).books)
+        options = [f"--{name} {number_text(value)}" for name, value in cap.covering(enough).to_dict().items()]
+        words = " ".join([_command("raise", self._file.path, self._dataset), *options])
+        return f"raise the cap, which weakens the promise to everyone in the data: `{words} --reason '...'`"
 
     def _book(self) -> Book:
         with self._file.reading() as connection:
@@ -290,7 +283,7 @@ class Ledger:
 
     @contextmanager
     def _extending(self) -> Iterator[tuple[Chain, Callable[..., None]]]:
-        """The chain, and a way to add an entry of this dataset to it and to the file, or to neither."""
+        """The chain, and a function that adds an entry of this dataset to the chain and the file, or to neither."""
         with self._file.writing() as connection:
             chain, self._chain = self._replayed(connection), None
 
@@ -309,7 +302,7 @@ class Ledger:
         self._chain = chain
 
     def _replayed(self, connection: sqlite3.Connection) -> Chain:
-        """The chain up to the file's last entry; what was verified before is not verified again, but must be there."""
+        """The chain up to the last entry; entries verified before must still be there, and are not verified again."""
         known, self._chain = self._chain, None
         self._chain = _replay(self._file, connection, known)
         return self._chain
@@ -339,14 +332,14 @@ class _ReleaseAccount:
 
 
 def _replay(file: LedgerFile, connection: sqlite3.Connection, known: Chain | None) -> Chain:
-    """Verify what the file holds beyond a chain known already; extends that chain."""
+    """Extend a chain, or a new one, by the further entries of the file, each verified."""
     if known is None:
         file.check_pages(connection)
     chain = known or Chain()
     entries = file.entries(connection, after=max(0, chain.length - 1))
     try:
         if chain.length and entries.pop(0).hash != chain.head:
-            raise LedgerError(f"entry {chain.length} is not what it was before")
+            raise LedgerError(f"entry {chain.length} was changed")
         chain.extend(entries)
     except LedgerError as error:
         raise file.damaged(str(error)) from None
@@ -360,25 +353,25 @@ def _name(what: str, text: str, *, empty: bool = False) -> str:
 
 
 def _command(name: str, path: str | os.PathLike[str], dataset: str) -> str:
-    """A command of `hush budget` on a dataset, to which its cap is added."""
+    """A command of `hush budget` on a dataset; the caller appends the cap."""
     named = [] if dataset == "default" else ["--dataset", dataset]
     return shlex.join(["hush", "budget", name, os.fspath(path), *named])
 
 
-def _born() -> str:
-    """The note of a first entry; random, so that no two ledgers share a head, whatever they are charged with."""
+def _first_note() -> str:
+    """The note of a first entry; random, so that no two ledgers share a head, whatever their charges."""
     return f"new dataset {secrets.token_hex(16)}"
 
 
 def _now() -> str:
-    """The time to the minute: entries are public, and how long a charge or a release takes is nobody's business."""
+    """The time to the minute only: entries are public, and how long a release takes may depend on the data."""
     return datetime.now(UTC).isoformat(timespec="minutes").replace("+00:00", "Z")
 
 
 def open_ledger(location: str | Path | Ledger, budget: Budget, *, dataset: str = "default") -> Ledger:
     """The ledger of a dataset; a file that does not exist yet is created with this budget as its cap.
 
-    So the first release may spend what it states, and a second one needs a cap that someone raised on purpose.
+    So a first release may spend its whole budget, and a second needs a cap that someone raised on purpose.
     """
     if isinstance(location, Ledger):
         return location
@@ -386,14 +379,14 @@ def open_ledger(location: str | Path | Ledger, budget: Budget, *, dataset: str =
 
 
 def open_account(budget: Budget, ledger: Ledger | None, *, release: str, terms: str) -> Allowance:
-    """An allowance of one release, whose charges also go to the ledger under the release's name and terms."""
+    """The allowance of one release, whose charges also go to the ledger under the release's name and terms."""
     parent: Account | None = None if ledger is None else ledger.for_release(release, terms=terms)
     return Allowance(budget, parent)
 
 
 def terms_of(neighbours: Neighbours, unit: Unit) -> str:
-    """Whom a release protects, and under which relation; costs add up only under the same terms.
+    """Whom a release protects, and under which neighbour relation; costs add up only under the same terms.
 
-    How many rows of a unit are used at most is no part of it: the unit is the same.
+    The cap on rows per unit is not part of the terms: the unit is the same.
     """
     return f"{neighbours.value}: {'one row' if unit.column is None else f'the rows of one {unit.column!r}'}"

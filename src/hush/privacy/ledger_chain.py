@@ -1,8 +1,8 @@
-"""The ledger's chain: entries, each sealed with a hash over itself and the one before, and their replay.
+"""The hash chain of a ledger: entries, each with a hash over itself and the entry before it, and their replay.
 
-A replay checks every seal, every cost against its event and every total against its cap; it trusts nothing else in
-the file. The chain shows edits, removals and reordering. That a whole file was put back to an older state shows only
-against a fingerprint kept elsewhere, such as in a release.
+A replay checks every hash, every cost against its event and every total against its cap; it trusts nothing else in the
+file. It finds entries that were edited, removed or reordered. A whole file that was replaced by an older copy is found
+only by a head (the last hash) that was kept elsewhere, such as in a release.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, event_from_dict, price
 from hush.privacy.privacy_filter import Tally, is_within, left_of
 
-START = "0" * 64  # what the first entry names as its predecessor
-FINGERPRINT = 32  # hex digits
+NO_PREDECESSOR = "0" * 64  # the `previous` of the first entry
+HEAD_DIGITS = 32  # hex digits of a hash that identify it
 NOTE_LENGTH = 200
 CAP, CHARGE = "cap", "charge"
 
@@ -32,8 +32,8 @@ class Entry:
     """One line of a ledger, as stored: public, and text throughout, so that its hash has one meaning.
 
     `action` is "charge" with an event as `content`, or "cap" with a budget. `rho` and `epsilon` are exact rationals:
-    a charge's cost, or a cap's limit in its own unit; empty where there is no bound. `terms` says whom a charge
-    protects and under which relation: costs under different terms do not add up.
+    the cost of a charge, or the limit of a cap in its own unit; empty if there is no bound. `terms` says whom a charge
+    protects and under which neighbour relation: costs under different terms do not add up.
     """
 
     sequence: int
@@ -57,37 +57,28 @@ class Entry:
 
     @property
     def event(self) -> Event:
-        """What a charge was for."""
+        """The event of a charge."""
         return event_from_dict(_parsed(self.content))
 
     @property
     def cap(self) -> Budget:
-        """What a cap allows."""
+        """The budget of a cap."""
         return Budget.from_dict(_parsed(self.content))
 
     @property
     def cost(self) -> Cost:
-        """What a charge costs."""
+        """The cost of a charge, recomputed from its event."""
         return price(self.event)
-
-    @property
-    def limits(self) -> Cost:
-        """What a cap allows, as its text says."""
-        rho, epsilon = (
-            parse_rational(text, name) if text else None
-            for text, name in ((self.rho, "rho"), (self.epsilon, "epsilon"))
-        )
-        return Cost(rho, epsilon)
 
 
 def charge_fields(event: Event, cost: Cost) -> dict[str, str]:
-    """The fields of an entry that say what a charge is for and what it costs."""
+    """The fields of an entry for a charge: its event and its cost."""
     rho, epsilon = ("" if value is None else rational_text(value) for value in (cost.rho, cost.epsilon))
     return {"action": CHARGE, "content": canonical(event.to_dict()), "rho": rho, "epsilon": epsilon}
 
 
 def cap_fields(cap: Budget) -> dict[str, str]:
-    """The fields of an entry that state a cap. The limit is stored, so that no later version can convert it anew."""
+    """The fields of an entry for a cap. The limit is stored, so that no later version converts the cap differently."""
     if not isinstance(cap, Budget):
         raise BudgetError(f"cap={cap!r}: expected a Budget, such as Budget(epsilon=1.0, delta=1e-9)")
     limit = rational_text(cap.limit)
@@ -97,7 +88,7 @@ def cap_fields(cap: Budget) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Book:
-    """The state of one dataset: its cap and what was spent."""
+    """The state of one dataset: its cap and its charges. `pending` costs are not yet in `spent`."""
 
     cap: Budget
     limit: Fraction
@@ -107,7 +98,7 @@ class Book:
     tally: Tally = field(default_factory=Tally)
 
     def settle(self) -> None:
-        """Add up what is pending and check it against the cap; totals only grow, so the last one decides."""
+        """Add the pending costs and check the total against the cap; totals only grow, so the last one decides."""
         self.spent = Cost.total([self.spent, *self.pending])
         self.pending = []
         if not is_within(self.cap, self.limit, self.spent, self.tally):
@@ -124,13 +115,13 @@ class Chain:
 
     def __init__(self) -> None:
         self.length = 0
-        self.head = START
+        self.head = NO_PREDECESSOR
         self.books: dict[str, Book] = {}
 
     def next_entry(
         self, *, dataset: str, time: str, note: str, release: str = "", terms: str = "", **fields: str
     ) -> Entry:
-        """The sealed entry that would follow; the chain itself does not change."""
+        """The next entry, with its hash; the chain itself does not change."""
         return Entry(
             sequence=self.length + 1,
             dataset=dataset,
@@ -143,7 +134,7 @@ class Chain:
         ).sealed()
 
     def extend(self, entries: Iterable[Entry]) -> None:
-        """Verify the entries that follow and take them in; raises LedgerError at the first that does not hold."""
+        """Verify the next entries and take them in; raises LedgerError at the first that is wrong."""
         for entry in entries:
             with _refusing(f"entry {entry.sequence}"):
                 self._take(entry)
@@ -152,13 +143,22 @@ class Chain:
                 book.settle()
 
     def _take(self, entry: Entry) -> None:
+        # The entry follows the one before it and is as it was written.
         _require(entry.sequence == self.length + 1, f"expected entry {self.length + 1}: one was removed or moved")
         _require(entry.previous == self.head, "it does not follow the entry before it: one was edited or moved")
         _require(entry.sealed().hash == entry.hash, "it does not match its hash: it was edited")
-        texts = (entry.dataset, entry.time, entry.note, entry.release, entry.terms)
-        _require(all(map(_harmless, texts)), "it holds text that hush never writes")
+        for text in (entry.dataset, entry.time, entry.note, entry.release, entry.terms):
+            # Control characters alone: which others are printable differs between versions of Unicode.
+            harmless = len(text) <= NOTE_LENGTH and not any(c < " " or "\x7f" <= c <= "\x9f" for c in text)
+            _require(harmless, "it holds text that hush never writes")
         content = _parsed(entry.content)
-        _require(_is_canonical(entry.content, content), "its content is not in canonical form")
+        try:
+            is_canonical = canonical(content) == entry.content
+        except (ValueError, RecursionError):
+            is_canonical = False
+        _require(is_canonical, "its content is not in canonical form")
+
+        # A cap opens a book or raises its limit; a charge costs what its event costs, under the terms of its dataset.
         book = self.books.get(entry.dataset)
         if entry.action == CAP:
             self.books[entry.dataset] = _book_of(entry, book)
@@ -170,7 +170,7 @@ class Chain:
             _require(cost.rho is not None, "it is for an event that is not private")
             _require(_states(entry.rho, cost.rho), "its cost is not that of its event")
             _require(_states(entry.epsilon, cost.epsilon), "its cost is not that of its event")
-            if book is not None:
+            if book is not None:  # always true here; tells the type checker
                 _require(entry.terms in ("", book.terms) or not book.terms, "its terms are not those of its dataset")
                 book.terms = book.terms or entry.terms
                 book.pending.append(cost)
@@ -179,9 +179,13 @@ class Chain:
 
 
 def _book_of(entry: Entry, before: Book | None) -> Book:
-    cap, limits = entry.cap, entry.limits
-    limit = limits.epsilon if cap.pure else limits.rho
-    unused = limits.rho if cap.pure else limits.epsilon
+    """The book of a dataset after a cap: a new one, or the one before with a higher limit."""
+    cap = entry.cap
+    rho, epsilon = (
+        parse_rational(text, name) if text else None for text, name in ((entry.rho, "rho"), (entry.epsilon, "epsilon"))
+    )
+    limit, unused = (epsilon, rho) if cap.pure else (rho, epsilon)
+    # Later versions of hush may convert a cap a little differently.
     if limit is None or unused is not None or abs(limit - cap.limit) > cap.limit / 10**9:
         raise LedgerError("its limit is not that of its cap")
     if before is None:
@@ -197,7 +201,7 @@ def canonical(value: Any) -> str:
 
 
 def printable(text: str, length: int) -> str:
-    r"""Text of at most a length that prints as itself: control and other unprintable characters are escaped.
+    r"""Text of limited length that is safe to print: control and other unprintable characters are escaped.
 
     >>> printable("\x1b[2Jgone", 100)
     '\\x1b[2Jgone'
@@ -216,21 +220,9 @@ def _parsed(text: str) -> Any:
         raise LedgerError("its content is not JSON") from None
 
 
-def _is_canonical(text: str, value: Any) -> bool:
-    try:
-        return canonical(value) == text
-    except (ValueError, RecursionError):
-        return False
-
-
 def _states(text: str, amount: Fraction | None) -> bool:
-    """Whether a text is that of an amount; empty where there is no bound."""
+    """Whether a text states an amount; empty if there is no bound."""
     return not text if amount is None else is_text_of(text, amount)
-
-
-def _harmless(text: str) -> bool:
-    """No control characters; which other characters are printable differs between versions of Unicode."""
-    return len(text) <= NOTE_LENGTH and not any(c < " " or "\x7f" <= c <= "\x9f" for c in text)
 
 
 def _require(holds: bool, message: str) -> None:

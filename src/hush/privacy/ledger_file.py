@@ -1,8 +1,15 @@
-"""The ledger's file: an append-only SQLite table of the entries of a chain.
+"""The file of a ledger: an append-only SQLite table of the entries of a chain.
 
-A charge is on disk before it returns. Each operation opens and closes its own connection, so that nothing is carried
-across a fork or between threads. The rollback journal makes a commit whole or absent after `kill -9` or a power cut.
-SQLite finds the journal by the file's path, so the file has one name: links are resolved, and hard links are refused.
+A charge is on disk before `charge` returns. Each operation opens and closes its own connection, so no connection
+crosses a fork or a thread. SQLite's rollback journal makes a commit whole or absent after `kill -9` or a power cut.
+
+SQLite finds the journal of a file by the file's path, and applies any journal it finds there. So a journal that a
+killed charge left under one name could undo later charges made under another: another link, another mount, or before
+the file was moved. Therefore symbolic links are resolved and hard links refused, and a ledger that verifies without its
+journal loses the journal: rolling back could only forget charges. At worst, a charge that was killed before it returned
+stays.
+
+Reference: [SQLite, File Locking and Concurrency, sections 4 and 5.1].
 """
 
 from __future__ import annotations
@@ -21,15 +28,14 @@ from pathlib import Path
 from hush.core.errors import LedgerError
 from hush.files.atomic_write import name_beside, sync_folder
 from hush.privacy.ledger_chain import Chain, Entry
-from hush.privacy.ledger_journal import journal_of, sole_access
 
-PATIENCE = 30.0  # seconds to wait for another process
-_UNKNOWN = (
-    "keep the file, and count its datasets as spent up to their caps. A copy may take its place only if it contains "
+LOCK_TIMEOUT = 30.0  # seconds to wait for another process
+_KEEP_THE_FILE = (
+    "keep the file, and treat its datasets as spent up to their caps. A copy may replace it only if the copy contains "
     "the head of the last release: `hush budget COPY --expect-head HEAD`"
 )
-_MARK = 0x48555348  # "HUSH", SQLite's application id
-_VERSION = 1
+_APPLICATION_ID = 0x48555348  # "HUSH"
+_FORMAT_VERSION = 1
 _COLUMNS = tuple(field.name for field in fields(Entry))
 _SCHEMA = {
     "entries": "CREATE TABLE entries (sequence INTEGER PRIMARY KEY AUTOINCREMENT, "
@@ -40,16 +46,16 @@ _SCHEMA = {
     "entries_stay": "CREATE TRIGGER entries_stay BEFORE DELETE ON entries "
     "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END",
 }
-_IMPLIED = {"sqlite_sequence": "CREATE TABLE sqlite_sequence(name,seq)"}  # made by AUTOINCREMENT
+_AUTOMATIC_TABLES = {"sqlite_sequence": "CREATE TABLE sqlite_sequence(name,seq)"}  # SQLite makes it for AUTOINCREMENT
 
-# A fork waits until no thread is inside SQLite: its locks and bookkeeping do not survive being copied half-way.
+# A fork waits until no thread is inside SQLite, whose locks and bookkeeping do not survive being copied half-way.
 _busy = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_busy.acquire, after_in_parent=_busy.release, after_in_child=_busy.release)
 
 
 class LedgerFile:
-    """A ledger's file, which must exist and be one; opening it changes nothing."""
+    """The file of a ledger, which must exist; opening it changes nothing."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = _path(path)
@@ -62,7 +68,7 @@ class LedgerFile:
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], first: Entry) -> None:
-        """Make a ledger that starts with an entry, whole or not at all; one that exists already is left alone."""
+        """Create a ledger with a first entry, whole or not at all; an existing file is left alone."""
         self = cls.__new__(cls)
         self.path = self._real = _path(path)
         if not self.path.parent.is_dir():
@@ -72,8 +78,8 @@ class LedgerFile:
             try:
                 with _busy, closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
                     connection.execute("PRAGMA synchronous=EXTRA")
-                    connection.execute(f"PRAGMA application_id={_MARK}")
-                    connection.execute(f"PRAGMA user_version={_VERSION}")
+                    connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+                    connection.execute(f"PRAGMA user_version={_FORMAT_VERSION}")
                     connection.execute("BEGIN IMMEDIATE")
                     for statement in _SCHEMA.values():
                         connection.execute(statement)
@@ -87,7 +93,7 @@ class LedgerFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection that sees one state of the file, and writes nothing."""
+        """A connection that sees one state of the file and cannot write."""
         with self._connected() as connection:
             connection.execute("PRAGMA query_only=ON")
             connection.execute("BEGIN")
@@ -97,7 +103,7 @@ class LedgerFile:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A connection that alone may write; commits to disk at the end, or leaves the file as it was."""
+        """The only connection that may write; it commits to disk at the end, or leaves the file as it was."""
         with self._connected() as connection:
             connection.execute("PRAGMA synchronous=EXTRA")
             connection.execute("BEGIN IMMEDIATE")
@@ -116,20 +122,20 @@ class LedgerFile:
             raise self.damaged("its pages contradict each other")
 
     def entries(self, connection: sqlite3.Connection, after: int = 0) -> list[Entry]:
-        """The entries beyond a sequence number, in order; there must be one, for a ledger never shrinks."""
-        listed = f"SELECT {', '.join(_COLUMNS)} FROM entries WHERE sequence > ? ORDER BY sequence"
-        rows = connection.execute(listed, (after,)).fetchall()
+        """The entries after a sequence number, in order; there must be at least one, since a ledger never shrinks."""
+        query = f"SELECT {', '.join(_COLUMNS)} FROM entries WHERE sequence > ? ORDER BY sequence"
+        rows = connection.execute(query, (after,)).fetchall()
         for row in rows:
             if type(row[0]) is not int or any(type(value) is not str for value in row[1:]):
                 raise self.damaged("an entry holds a value of the wrong type")
-        counted = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchall()
-        if not rows or counted != [(rows[-1][0],)]:
-            raise self.damaged("entries that it once had are gone")
+        last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchall()
+        if not rows or last != [(rows[-1][0],)]:
+            raise self.damaged("entries were removed")
         return [Entry(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """A connection to a file that has one name, and no journal beside it but one that it needs."""
+        """A connection to a file with a single name, after a needless journal is removed."""
         with self._explained(), _busy:
             self._check_names()
             self._drop_needless_journal()
@@ -137,14 +143,14 @@ class LedgerFile:
                 yield connection
 
     def _drop_needless_journal(self) -> None:
-        """Remove the journal of a killed charge if the file is whole without it; else SQLite applies it."""
-        journal = journal_of(self._real)
+        """Remove the journal of a killed charge if the file verifies without it; otherwise SQLite applies it."""
+        journal = self._real.with_name(self._real.name + "-journal")
         if not journal.exists():
             return
-        with sole_access(self._real) as handle:
-            if handle is None or not journal.exists():  # a charge is under way, or was
+        with _sole_access(self._real) as handle:
+            if handle is None or not journal.exists():  # another process is charging, or has just finished
                 return
-            # The connection stays open until the journal is gone: to close it gives up the lock.
+            # The connection stays open until the journal is gone: closing it would release the lock.
             with closing(self._connect("mode=ro&immutable=1")) as connection:
                 try:
                     self._check_schema(connection)
@@ -157,59 +163,60 @@ class LedgerFile:
                 sync_folder(journal.parent)
 
     def _check_names(self) -> None:
-        """Refuse what is no regular file, and a file of several names: charges under one could undo the others'."""
-        facts = os.stat(self._real)
-        if not stat.S_ISREG(facts.st_mode):
+        """Refuse anything but a regular file with a single name: charges under one name could undo others."""
+        status = os.stat(self._real)
+        if not stat.S_ISREG(status.st_mode):
             raise LedgerError(f"{self.path} is not a regular file; name the ledger's file")
-        if facts.st_nlink > 1 and self._links() > 1:
-            raise LedgerError(
-                f"{self.path} has {facts.st_nlink} names (hard links): after a crash, a charge under one could undo "
-                "charges under the others. Remove all names but one. If a file NAME-journal lies beside one of them, "
-                "that is the name to keep"
-            )
-
-    def _links(self) -> int:
-        """The names of the file, once those that a process left that was killed while it created the file are gone."""
+        if status.st_nlink == 1:
+            return
+        # A process that was killed while it created the file may have left its temporary name: remove that.
         for other in self._real.parent.glob(f".{glob.escape(self._real.name)}.*"):
             if re.fullmatch("[0-9a-f]{16}", other.suffix[1:]) and not Path(f"{other}-journal").exists():
                 with suppress(OSError):
                     if other.samefile(self._real):
                         other.unlink()
-        return os.stat(self._real).st_nlink
+        if (names := os.stat(self._real).st_nlink) > 1:
+            raise LedgerError(
+                f"{self.path} has {names} names (hard links): after a crash, a charge under one name could undo "
+                "charges under another. Remove all names but one. If a file NAME-journal lies beside one of them, "
+                "keep that name"
+            )
 
     def _connect(self, options: str) -> sqlite3.Connection:
         address = f"{self._real.absolute().as_uri()}?{options}"
-        connection = sqlite3.connect(address, uri=True, timeout=PATIENCE, isolation_level=None)
+        connection = sqlite3.connect(address, uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
         connection.execute("PRAGMA trusted_schema=OFF")
         connection.execute("PRAGMA cell_size_check=ON")
         return connection
 
     def _check_identity(self, connection: sqlite3.Connection) -> None:
-        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if mark != _MARK:
+        if application != _APPLICATION_ID:
             raise self._no_ledger()
-        if version != _VERSION:
+        if version != _FORMAT_VERSION:
             raise LedgerError(
-                f"{self.path} has ledger format {version}; this hush reads format {_VERSION}: upgrade hush"
+                f"{self.path} has ledger format {version}; this hush reads format {_FORMAT_VERSION}: upgrade hush"
             )
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:
         self._check_identity(connection)
         tables = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
-        if dict(tables) != _SCHEMA | _IMPLIED or len(tables) != len(_SCHEMA | _IMPLIED):
+        if dict(tables) != _SCHEMA | _AUTOMATIC_TABLES or len(tables) != len(_SCHEMA | _AUTOMATIC_TABLES):
             raise self.damaged("its tables or triggers were changed")
 
     def damaged(self, how: str) -> LedgerError:
-        """What to raise where the file is not what hush wrote; the advice never makes anyone forget what was spent."""
-        return LedgerError(f"{self.path} is damaged or was edited: {how}; {_UNKNOWN}")
+        """The error for a file that is not as hush wrote it; its advice never leads to forgotten charges."""
+        return LedgerError(f"{self.path} is damaged or was edited: {how}; {_KEEP_THE_FILE}")
 
     def _no_ledger(self) -> LedgerError:
-        return LedgerError(f"{self.path} is not a hush ledger; name another file, or if it was one once: {_UNKNOWN}")
+        return LedgerError(
+            f"{self.path} is not a hush ledger; name another file, or if it used to be one: {_KEEP_THE_FILE}"
+        )
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn whatever SQLite or the system reports into one line that says what to do."""
+        """Turn every error of SQLite or the system into one line that says what to do."""
         try:
             yield
         except sqlite3.Error as error:
@@ -227,7 +234,7 @@ class LedgerFile:
     def _explanation(self, error: sqlite3.Error) -> LedgerError:
         name = getattr(error, "sqlite_errorname", "")
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            return LedgerError(f"{self.path} was locked by another process for {PATIENCE:.0f} seconds; try again")
+            return LedgerError(f"{self.path} was locked by another process for {LOCK_TIMEOUT:.0f} seconds; try again")
         if name == "SQLITE_READONLY_DBMOVED":
             return LedgerError(f"{self.path} was moved or replaced meanwhile; nothing was charged; try again")
         if name.startswith("SQLITE_READONLY"):
@@ -245,9 +252,38 @@ class LedgerFile:
         return self.damaged(str(error))
 
 
+@contextmanager
+def _sole_access(path: Path) -> Iterator[int | None]:
+    """A handle of a file that no connection of any process uses meanwhile; None if some connection uses it, or may.
+
+    POSIX drops all locks of a process on a file when the process closes any handle of it, so this process must have no
+    connection to the file.
+    """
+    first_byte, count = 0x40000000, 512  # what SQLite locks: the pending, the reserved and 510 shared bytes
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield None
+        return
+    try:
+        handle = os.open(path, os.O_RDWR)
+    except PermissionError:
+        yield None
+        return
+    try:
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, count, first_byte)
+        except (BlockingIOError, PermissionError):
+            yield None
+        else:
+            yield handle
+    finally:
+        os.close(handle)
+
+
 def _path(path: str | os.PathLike[str]) -> Path:
     if "\0" in os.fspath(path):
-        raise LedgerError(f"{os.fspath(path)!r} cannot be a file's name; name the ledger's file")
+        raise LedgerError(f"{os.fspath(path)!r} is not a file name; name the ledger's file")
     return Path(path)
 
 

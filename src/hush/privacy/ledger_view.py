@@ -1,4 +1,4 @@
-"""The ledger as a person reads it: the cap, the charges and what is left of a dataset."""
+"""The ledger for people: tables of the cap, the charges and what is left of a dataset."""
 
 from __future__ import annotations
 
@@ -26,24 +26,27 @@ from hush.privacy.privacy_filter import Tally, left_of
 from hush.privacy.total_epsilon import total_epsilon
 from hush.render.text_table import TextColumn, TextTable, number_columns
 
-USUAL_DELTA = 1e-6
-SHORTENED = "Charges in a row to one release are one line; --entries shows each."
+DEFAULT_DELTA = 1e-6
+GROUPED_NOTE = "Consecutive charges to one release share a line; --entries lists them all."
 
 
 def ledger_tables(ledger: Ledger, delta: float | None, *, entries: bool = False) -> tuple[TextTable, TextTable]:
-    """What a ledger allows, what is spent and what is left; then what each release was charged.
+    """A summary of cap, spent and left; then the charges of each release.
 
-    Consecutive charges to one release share a line, unless `entries` asks for each.
+    Consecutive charges to one release share a line, unless `entries` is true.
     """
     cap, limit, left = ledger.budget, ledger.limit, ledger.remaining
     spent, unit = limit - left, "epsilon" if cap.pure else "rho"
-    at = delta if delta is not None else USUAL_DELTA if cap.delta is None else cap.delta
+    at = delta if delta is not None else DEFAULT_DELTA if cap.delta is None else cap.delta
     nothing = used_up(left, limit)
-    worth = [] if cap.pure or nothing else [f"by itself worth {_worth(left, at)}"]
+    worth = [] if cap.pure or nothing else [f"alone worth {_worth(left, at)}"]
     if not cap.pure and spent and (pure := ledger.pure_remaining) is not None and not used_up(pure, pure + 1):
-        worth.append(f"or epsilon={shown_down(pure)} of pure noise, as all charges so far")
+        worth.append(f"or epsilon={shown_down(pure)} of pure noise, like all charges so far")
+    stated = str(cap)
+    if not cap.pure and (cap.epsilon is None or delta is not None):
+        stated += f": {_worth(limit, at)}"
     summary = [
-        ("cap", f"{unit} {shown_down(limit)}", _stated(cap, limit, delta, at)),
+        ("cap", f"{unit} {shown_down(limit)}", stated),
         ("spent", f"{unit} {_spent(spent, limit)}", str(total_epsilon(ledger.events(), at)) if spent else ""),
         ("left", "nothing" if nothing else f"{unit} {shown_down(left)}", "; ".join(worth)),
     ]
@@ -59,7 +62,7 @@ def ledger_tables(ledger: Ledger, delta: float | None, *, entries: bool = False)
 
 
 def _by_release(entries: list[Entry]) -> list[list[Entry]]:
-    """Consecutive charges to one release together; caps, and charges to no release, by themselves."""
+    """Groups of consecutive charges to one release; each cap, and each charge without a release, is its own group."""
     groups: list[list[Entry]] = []
     for entry in entries:
         last = groups[-1][-1] if groups else None
@@ -95,19 +98,13 @@ def _listing(groups: list[list[Entry]], cap: Budget, limit: Fraction, unit: str)
         if len(group) == 1 and first.note:
             rows.append(("", "", "", first.note, "", ""))
     shortened = any(len(group) > 1 for group in groups)
-    return TextTable(columns=columns, rows=rows, notes=[SHORTENED] if shortened else [])
+    return TextTable(columns=columns, rows=rows, notes=[GROUPED_NOTE] if shortened else [])
 
 
 def _spent(amount: Fraction, limit: Fraction) -> str:
-    """An amount rounded up, though never above its limit as shown, which is rounded down."""
+    """An amount rounded up, but never above its limit as printed, which is rounded down."""
     up, most = shown_up(amount), shown_down(limit)
     return most if amount <= limit and Fraction(up) > Fraction(most) else up
-
-
-def _stated(cap: Budget, limit: Fraction, delta: float | None, at: float) -> str:
-    if cap.pure or (cap.epsilon is not None and delta is None):
-        return str(cap)
-    return f"{cap}: {_worth(limit, at)}"
 
 
 def _worth(rho: Fraction, delta: float) -> str:
