@@ -243,10 +243,10 @@ def one_row_accounted(patch: Patch) -> None:
 FAULTS = {
     "fixed seed": Bug(fixed_seed, "privacy/test_gate.py::test_two_runs_by_default_differ"),
     "fixed seed, seen in the words": Bug(
-        fixed_seed, "privacy/test_exact_sampling_entropy.py::test_numpy_global_state_has_no_influence"
+        fixed_seed, "privacy/test_exact_sampling.py::test_numpy_global_state_has_no_influence"
     ),
     "noise shared by forks": Bug(
-        shared_state, "privacy/test_exact_sampling_entropy.py::test_forked_children_draw_different_noise"
+        shared_state, "privacy/test_exact_sampling.py::test_forked_children_draw_different_noise"
     ),
     "floating-point noise": Bug(
         float_noise, "privacy/test_gate.py::test_answers_are_exact_counts_plus_integer_noise_of_the_law"
