@@ -67,7 +67,7 @@ def test_a_release_of_a_table_of_a_server(postgres, visits, tmp_path) -> None:
         (("--query", "DROP TABLE visits"), "must be one SELECT"),
         (("--query", "SELECT sex FROM visits"), "has no column 'age'"),
         (("--query", "SELECT sex, age + 5 AS age FROM visits"), "values outside its declared levels"),
-        (("--table", "visits", "--timeout", "0"), "expected seconds above 0"),
+        (("--table", "visits", "--timeout", "0"), "expected a number above 0"),
         ((), "needs either table= or query="),
     ],
 )

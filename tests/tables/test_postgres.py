@@ -204,7 +204,7 @@ def test_a_hundred_thousand_levels(postgres) -> None:
         ({"query": "SELECT sex, age, 1 AS pay, nextval('hush_steps') FROM people"}, "the query writes"),
         ({"query": "SELECT sex, age, 1 / (age - age) AS pay FROM people"}, "a value that PostgreSQL cannot convert"),
         ({"query": "SELECT sex, age, pg_sleep(9)::text AS pay FROM people", "timeout": 0.2}, "took too long"),
-        ({"table": "people", "timeout": 0}, "expected seconds above 0"),
+        ({"table": "people", "timeout": 0}, "expected a number above 0"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_our_own_words(postgres, people, options, message) -> None:

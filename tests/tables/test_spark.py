@@ -289,7 +289,7 @@ def test_a_job_ends_on_the_cluster_when_nobody_waits_for_it(stop: str, spark, mo
 
 
 def test_a_time_limit_is_a_positive_number(spark) -> None:
-    with pytest.raises(DataError, match="timeout = 0: expected seconds above 0"):
+    with pytest.raises(DataError, match="timeout=0: expected a number above 0"):
         read(spark.range(1), Schema([Integer(name="id", low=0, high=1)]), timeout=0)
 
 

@@ -11,43 +11,45 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from hush.core.errors import DataError, HushError, SizeError, shown
+from hush.core.errors import DataError, HushError, SizeError
+from hush.core.validation import check_number
 from hush.schema.column import LARGEST_INTEGER
 from hush.schema.number_spelling import NumberSpelling
-from hush.tables.scan_plan import EMBEDDED, EngineCosts
+from hush.tables.scan_plan import EMBEDDED_COSTS, EngineCosts
 
 if TYPE_CHECKING:
     from hush.tables.sources import RowSource
 
 
-_MONTHS = (
+# Regular expressions of texts that every engine reads alike; PostgreSQL and Spark test texts by these before a cast.
+_MONTH_AND_DAY = (
     "(?:(?:0?[13578]|1[02])[-/](?:0?[1-9]|[12][0-9]|3[01])|(?:0?[469]|11)[-/](?:0?[1-9]|[12][0-9]|30)"
     "|0?2[-/](?:0?[1-9]|1[0-9]|2[0-8]))"
 )
-_FOURTHS = "(?:0[48]|[2468][048]|[13579][26])"
-DAY = f"(?:(?!0000)[0-9]{{4}}[-/]{_MONTHS}|(?:[0-9]{{2}}{_FOURTHS}|{_FOURTHS}00)[-/]0?2[-/]29)"
-CLOCK = "(?:(?:[01]?[0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]+)?)?|24:00(?::00(?:[.]0+)?)?)"
-ZONE = "(?:Z|[+-](?:0?[0-9]|1[0-4])(?::[0-5][0-9])?)"
-_DIGITS = "[0-9](?:_?[0-9])*"
-NUMBER = f"[+-]?(?:{_DIGITS}(?:[.](?:{_DIGITS})?)?|[.]{_DIGITS})(?:[eE][+-]?{_DIGITS})?"
-
+_DIVISIBLE_BY_FOUR = "(?:0[48]|[2468][048]|[13579][26])"  # two digits, without 00
+_LEAP_DAY = f"(?:[0-9]{{2}}{_DIVISIBLE_BY_FOUR}|{_DIVISIBLE_BY_FOUR}00)[-/]0?2[-/]29"
+DAY_PATTERN = f"(?:(?!0000)[0-9]{{4}}[-/]{_MONTH_AND_DAY}|{_LEAP_DAY})"
+CLOCK_PATTERN = "(?:(?:[01]?[0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]+)?)?|24:00(?::00(?:[.]0+)?)?)"
+ZONE_PATTERN = "(?:Z|[+-](?:0?[0-9]|1[0-4])(?::[0-5][0-9])?)"
+_GROUPED_DIGITS = "[0-9](?:_?[0-9])*"
+NUMBER_PATTERN = (
+    f"[+-]?(?:{_GROUPED_DIGITS}(?:[.](?:{_GROUPED_DIGITS})?)?|[.]{_GROUPED_DIGITS})(?:[eE][+-]?{_GROUPED_DIGITS})?"
+)
 
 Result = TypeVar("Result")
 Explain = Callable[[str], str]  # turns the text of an engine's error into a message that does not quote it
 WHITESPACE = "".join(chr(point) for point in range(0x3001) if chr(point).isspace())  # what str.strip() removes
 OUT_OF_MEMORY = frozenset({"MemoryError", "ArrowMemoryError", "OutOfMemoryException"})  # Python's, Arrow's, DuckDB's
-DEFAULT_TIMEOUT, LARGEST_TIMEOUT = 3600.0, 2_000_000.0  # seconds of one statement
-PANIC = "PanicException"  # how Rust code such as polars fails in Python; not an Exception
-
-
-HASH_KEY = b"hush: rows per unit"  # of the hash that chooses rows of a unit
-HASH_DIGITS = 15  # hexadecimal ones: 60 bits, an integer of 64 bits that is not negative
+DEFAULT_TIMEOUT, LARGEST_TIMEOUT = 3600.0, 2_000_000  # seconds of one statement
+RUST_PANIC = "PanicException"  # raised by Rust code such as polars; a BaseException, but no Exception
+HASH_KEY = b"hush: rows per unit"  # prefix of each id that `unit_hash_of` hashes
+HASH_DIGITS = 15  # hexadecimal digits of the hash: 60 bits, which a signed 64-bit integer holds
 
 
 class Rereadable(Protocol):
@@ -77,38 +79,44 @@ class Family(Enum):
     UNSUPPORTED = auto()
 
 
-NUMBERS = frozenset({Family.INTEGER, Family.FLOAT, Family.DOUBLE, Family.DECIMAL})
+NUMBER_FAMILIES = frozenset({Family.INTEGER, Family.FLOAT, Family.DOUBLE, Family.DECIMAL})
+DAY_FAMILIES = frozenset({Family.DATE, Family.TIMESTAMP, Family.INSTANT})
 
 
 class Dialect(ABC):
     """One engine. Methods that return text give SQL expressions of the expression `x`; defaults are standard SQL."""
 
+    families: ClassVar[Mapping[str, Family]]  # by the names of types
     number_type: ClassVar[str]  # 64-bit floats
     text_type: ClassVar[str]
     bytes_type: ClassVar[str]
     wide_type: ClassVar[str]  # integers of more than 64 bits
     code_types: ClassVar[Mapping[int, str]]  # unsigned integers, by their bytes
-    remote: ClassVar[bool] = (
-        False  # whether rows lie elsewhere: each call then counts in the way predicted to be fastest
+    remote: ClassVar[bool] = False  # whether the engine is a server: `read` then counts there by default
+    costs: ClassVar[EngineCosts] = EMBEDDED_COSTS
+    most_collected: ClassVar[int | None] = None  # bytes of the largest result, if the engine sends results as a whole
+    keeps: ClassVar[bool] = False  # whether the engine can keep coded rows until a snapshot ends
+    drafts: ClassVar[bool] = True  # whether `column_profiles` may query the engine
+    most_keys: ClassVar[int] = 256  # in one statement; there may be thousands of cliques
+    fence: ClassVar[str] = (
+        ""  # ends a subquery, so that the planner does not copy its expressions to where they are used
     )
-    costs: ClassVar[EngineCosts] = EMBEDDED
-    most_collected: ClassVar[int | None] = None  # bytes, where a stream arrives as a whole before it can be read
-    keeps: ClassVar[bool] = False  # whether coded rows can be kept by the engine until a snapshot ends
-    drafts: ClassVar[bool] = True  # whether it can be asked for the facts of a draft
-    most_keys: ClassVar[int] = 256  # of one statement; there may be thousands of cliques
-    fence: ClassVar[str] = ""  # what ends a subquery whose expressions must not be computed once per use
-    latest_day: ClassVar[str]  # a DATE later than any that a source can mean
-    no_moment: ClassVar[str]  # a TIMESTAMP that no source can mean
+    latest_day: ClassVar[str]  # a DATE later than any date of a source
+    no_moment: ClassVar[str]  # a TIMESTAMP that no source holds
 
     # Types and literals
 
-    @abstractmethod
     def family(self, declared: str) -> Family:
         """The family of a type as `describe` spells it."""
+        return self.families.get(type_name(declared), Family.UNSUPPORTED)
 
     def quoted(self, name: str) -> str:
         """A name as an identifier."""
         return '"' + name.replace('"', '""') + '"'
+
+    def table_names(self, table: str) -> list[str]:
+        """What a user's table may mean: one identifier, or several with dots between them."""
+        return list(dict.fromkeys((self.quoted(table), ".".join(map(self.quoted, table.split("."))))))
 
     def literal(self, text: str) -> str:
         """A text."""
@@ -245,9 +253,9 @@ class Dialect(ABC):
     def whole_or_null(self, x: str) -> str:
         """The 64-bit integer that a text spells in digits, zeros after the point aside; NULL where it spells none."""
 
-    @abstractmethod
     def without(self, x: str, pattern: str) -> str:
-        """A text without its parts that a pattern describes."""
+        """A text without the parts that match a pattern."""
+        return f"regexp_replace({x}, {self.literal(pattern)}, '', 'g')"
 
     def spelled_number_or_null(self, x: str, spelling: NumberSpelling) -> str:
         """The number that a trimmed text spells in a spelling; NULL where it spells none."""
@@ -257,9 +265,9 @@ class Dialect(ABC):
             f"WHEN {self.matches(x, '[^0-9]*')} THEN {self.number_or_null(x)} END"
         )
 
-    @abstractmethod
     def day_or_null(self, x: str, trimmed: str) -> str:
-        """The day that a text spells, in UTC where it has a time zone; NULL where it spells none."""
+        """The day that a text spells, in UTC if it has a time zone; NULL if it spells none."""
+        return f"CAST({self.moment_or_null(trimmed)} AS DATE)"
 
     @abstractmethod
     def moment_or_null(self, x: str) -> str:
@@ -305,21 +313,9 @@ class Dialect(ABC):
         """A float times a positive number that does not make it overflow; may be 0 where it is below 1/2."""
         return f"{x} * {self.number(factor)}"
 
-    def year(self, x: str) -> str:
-        """The year of a date."""
-        return f"year({x})"
-
-    def month(self, x: str) -> str:
-        """The month of a date, 1 to 12."""
-        return f"month({x})"
-
-    def hour(self, x: str) -> str:
-        """The hour of a timestamp."""
-        return f"hour({x})"
-
-    def minute(self, x: str) -> str:
-        """The minute of a timestamp."""
-        return f"minute({x})"
+    def part(self, part: str, x: str) -> str:
+        """The year, month, hour or minute of a date or a timestamp, as an integer."""
+        return f"{part}({x})"
 
     @abstractmethod
     def weekday(self, x: str) -> str:
@@ -380,16 +376,15 @@ class Dialect(ABC):
         Privacy: reads no row. The name of the source has neither user nor password in it.
         """
 
-    @contextmanager
-    def snapshot(self, connection: Any) -> Iterator[None]:
-        """All sessions opened within see one state of the rows; writers are not blocked. May be nested.
+    def snapshot(self, connection: Any) -> AbstractContextManager[None]:
+        """A context in which all sessions see one state of the rows; writers are not blocked. May be nested.
 
-        What the engine keeps of coded rows is dropped at the end.
+        At its end the engine drops the coded rows that it kept.
         """
-        yield
+        return nullcontext()
 
     def kept(self, session: Any, rows: str) -> str | None:
-        """SQL of the same rows as the engine keeps them until the snapshot ends; None where it keeps none."""
+        """SQL of the rows as the engine keeps them until the snapshot ends; None if it keeps none."""
         return None
 
     @abstractmethod
@@ -434,10 +429,22 @@ def type_name(declared: str) -> str:
 
 
 def checked_timeout(seconds: float | None) -> float:
-    """The most seconds of a statement, an hour by default."""
-    if seconds is not None and not 0 < seconds <= LARGEST_TIMEOUT:
-        raise DataError(f"timeout = {shown(seconds)}: expected seconds above 0, at most {LARGEST_TIMEOUT:,.0f}")
-    return DEFAULT_TIMEOUT if seconds is None else seconds
+    """The most seconds that a statement may take, an hour by default."""
+    if seconds is None:
+        return DEFAULT_TIMEOUT
+    return check_number(DataError, "timeout", seconds, above=0, most=LARGEST_TIMEOUT, hint=", in seconds")
+
+
+def check_one_given(database: str, table: str | None, query: str | None) -> None:
+    """Refuse a database with both a table and a query, or with neither."""
+    if (table is None) == (query is None):
+        raise DataError(f"{database} needs either table= or query=; give exactly one of them")
+
+
+def each_batch(batches: Iterator[pa.RecordBatch], failed: str | Explain) -> Iterator[pa.RecordBatch]:
+    """The batches of an engine; its failures become DataErrors."""
+    while (batch := attempt(lambda: next(batches, None), failed)) is not None:
+        yield batch
 
 
 @contextmanager
@@ -462,7 +469,7 @@ def attempt(call: Callable[[], Result], failed: str | Explain) -> Result:
         raise
     except BaseException as trouble:  # errors of any type quote rows
         names = {cls.__name__ for cls in type(trouble).__mro__}
-        if not isinstance(trouble, Exception) and PANIC not in names:
+        if not isinstance(trouble, Exception) and RUST_PANIC not in names:
             raise
         if names & OUT_OF_MEMORY:
             error: HushError = SizeError("reading the source needs more memory than memory_limit allows; raise it")

@@ -24,33 +24,34 @@ from hush.tables.dialects.dialect import (
     Family,
     Frame,
     attempt,
-    type_name,
+    check_one_given,
+    each_batch,
 )
 from hush.tables.sources import RowSource
 
-LARGEST_ENUM = 2**14  # texts
-SMALLEST_MEMORY = 2**27  # DuckDB cannot do much with less
+LARGEST_ENUM = 2**14  # texts; more are looked up in a table
+SMALLEST_MEMORY = 2**27  # bytes; with less, DuckDB fails on simple queries
 FRAME, FILE = "hush_frame", "hush_file"
-_TIME = "[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?"
-_FAMILIES = {
-    '"NULL"': Family.NOTHING,
-    "NULL": Family.NOTHING,
-    "BOOLEAN": Family.BOOLEAN,
-    "FLOAT": Family.FLOAT,
-    "DOUBLE": Family.DOUBLE,
-    "DECIMAL": Family.DECIMAL,
-    "DATE": Family.DATE,
-    "TIMESTAMP WITH TIME ZONE": Family.INSTANT,
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), Family.INTEGER),
-    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), Family.INTEGER),
-    **dict.fromkeys(("VARCHAR", "ENUM", "BIGNUM", "UUID", "TIME", "TIME_NS"), Family.TEXT),
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), Family.TIMESTAMP),
-}
+_TIME_PATTERN = "[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?"
 
 
 class DuckDB(Dialect):
     """DuckDB's SQL and sessions; see `Dialect` for what each method gives."""
 
+    families: ClassVar[Mapping[str, Family]] = {
+        '"NULL"': Family.NOTHING,
+        "NULL": Family.NOTHING,
+        "BOOLEAN": Family.BOOLEAN,
+        "FLOAT": Family.FLOAT,
+        "DOUBLE": Family.DOUBLE,
+        "DECIMAL": Family.DECIMAL,
+        "DATE": Family.DATE,
+        "TIMESTAMP WITH TIME ZONE": Family.INSTANT,
+        **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), Family.INTEGER),
+        **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), Family.INTEGER),
+        **dict.fromkeys(("VARCHAR", "ENUM", "BIGNUM", "UUID", "TIME", "TIME_NS"), Family.TEXT),
+        **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), Family.TIMESTAMP),
+    }
     number_type = "DOUBLE"
     text_type = "VARCHAR"
     bytes_type = "BLOB"
@@ -58,9 +59,6 @@ class DuckDB(Dialect):
     code_types: ClassVar[Mapping[int, str]] = {1: "UTINYINT", 2: "USMALLINT", 4: "UINTEGER"}
     latest_day = "DATE '5881000-01-01'"
     no_moment = "TIMESTAMP 'infinity'"
-
-    def family(self, declared: str) -> Family:
-        return _FAMILIES.get(type_name(declared), Family.UNSUPPORTED)
 
     def number(self, number: float) -> str:
         digits = repr(float(number))
@@ -100,9 +98,6 @@ class DuckDB(Dialect):
             f"TRY_CAST(CASE WHEN regexp_full_match({x}, '[0-9]+([.]0*)?') THEN split_part({x}, '.', 1) END AS BIGINT)"
         )
 
-    def without(self, x: str, pattern: str) -> str:
-        return f"regexp_replace({x}, {self.literal(pattern)}, '', 'g')"
-
     def day_or_null(self, x: str, trimmed: str) -> str:
         return (
             f"coalesce(CASE WHEN strlen({x}) = 10 THEN TRY_CAST({x} AS DATE) END, "
@@ -113,7 +108,9 @@ class DuckDB(Dialect):
         return f"CAST(TRY_CAST({x} AS TIMESTAMP WITH TIME ZONE) AS TIMESTAMP)"
 
     def time_or_null(self, x: str) -> str:
-        return f"CASE WHEN regexp_full_match({x}, '{_TIME}') THEN TRY_CAST('{ANY_DAY} ' || {x} AS TIMESTAMP) END"
+        return (
+            f"CASE WHEN regexp_full_match({x}, '{_TIME_PATTERN}') THEN TRY_CAST('{ANY_DAY} ' || {x} AS TIMESTAMP) END"
+        )
 
     def as_moment(self, x: str) -> str:
         moment = f"TRY_CAST({x} AS TIMESTAMP)"
@@ -127,9 +124,9 @@ class DuckDB(Dialect):
         return f"[{', '.join(values)}][{index} + 1]"
 
     def declare_texts(self, session: Any, name: str, texts: Sequence[str]) -> None:
-        """An enum type, which looks texts up by hash; it binds several times faster than one spelled in place.
+        """Declare an enum type, which looks up texts by hash; an inline type would take several times as long to bind.
 
-        A text that is no member costs time in proportion to the members, so that many of them are a table instead.
+        Looking up a text that is not in an enum takes time in proportion to its members, so long lists become a table.
         """
         if len(texts) > LARGEST_ENUM:
             session.register(f"{name}_list", pa.table({"word": list(texts), "place": range(len(texts))}))
@@ -162,9 +159,9 @@ class DuckDB(Dialect):
         )
 
     def connect(self, memory: int, *, spill: bool = True, file: Path | None = None) -> Any:
-        """A private in-memory database that keeps to `memory` bytes; it may spill to a folder removed with it.
+        """A new in-memory database that uses at most `memory` bytes; with `spill`, the rest goes to a temporary folder.
 
-        With `file`, its sessions see the tables of that file, which they cannot change.
+        The folder is removed with the connection. With `file`, sessions see the tables of that file, read-only.
         """
         folder = tempfile.TemporaryDirectory(prefix="hush-") if spill else None
         settings = {
@@ -184,11 +181,8 @@ class DuckDB(Dialect):
     def open_table(
         self, source: Any, table: str | None, query: str | None, *, timeout: float | None = None
     ) -> RowSource:
-        connection = source
-        if (table is None) == (query is None):
-            raise DataError("a DuckDB connection needs either table= or query=; give exactly one of them")
-        closed = "the DuckDB connection is closed; open it again"
-        session = attempt(lambda: self.open_session(connection, {}), closed)
+        check_one_given("a DuckDB connection", table, query)
+        session = attempt(lambda: self.open_session(source, {}), "the DuckDB connection is closed; open it again")
         if query is not None:
             name = "the query"
             failed = "the query cannot be run; run it on the connection yourself to see why"
@@ -203,18 +197,17 @@ class DuckDB(Dialect):
                 f"{name} cannot be seen from a second cursor of the connection: it does not exist, or is temporary, "
                 "registered, or not committed; commit it or pass the data itself"
             )
-            spellings = {self.quoted(str(table)): None, ".".join(map(self.quoted, str(table).split("."))): None}
-            candidates = [f"SELECT * FROM {spelling}" for spelling in spellings]
+            candidates = [f"SELECT * FROM {table_name}" for table_name in self.table_names(str(table))]
         for select in candidates:
             try:
-                # of the query itself: within another SELECT repeated names would be made distinct
+                # describe the query itself: within another SELECT, DuckDB would rename repeated columns
                 columns, types = self.describe(session, query or select, failed)
                 break
             except DataError:
                 if select == candidates[-1]:
                     raise
         session.close()
-        return RowSource(dialect=self, name=name, connection=connection, select=select, columns=columns, types=types)
+        return RowSource(dialect=self, name=name, connection=source, select=select, columns=columns, types=types)
 
     def open_frame(self, name: str, columns: Sequence[str], frame: Frame, connection: Any) -> RowSource:
         """A source over Arrow data, whose columns get these names."""
@@ -268,9 +261,9 @@ class DuckDB(Dialect):
         return f"{name} cannot be read as CSV; check that it is complete and well-formed"
 
     def open_session(self, connection: Any, frames: Mapping[str, Frame]) -> Any:
-        """A cursor of its own, so that nothing pending on the connection is disturbed; its settings end with it.
+        """A new cursor, so that pending work on the connection is undisturbed; the settings end with the cursor.
 
-        Time zones are those of UTC wherever the job runs; Python variables are not tables.
+        The time zone is UTC wherever the job runs, and Python variables are not tables.
         """
         session = connection.cursor()
         session.execute("SET TimeZone = 'UTC'")
@@ -291,15 +284,7 @@ class DuckDB(Dialect):
             fetch = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader  # the name before 1.5
             return fetch(batch_rows)
 
-        def following() -> pa.RecordBatch | None:
-            try:
-                return reader.read_next_batch()
-            except StopIteration:
-                return None
-
-        reader = attempt(start, failed)
-        while (batch := attempt(following, failed)) is not None:
-            yield batch
+        return each_batch(attempt(start, failed), failed)
 
     def fetch_row(self, session: Any, select: str, failed: str | Explain) -> tuple[Any, ...]:
         row: tuple[Any, ...] = attempt(lambda: session.execute(select).fetchone(), failed)

@@ -1,9 +1,8 @@
-"""PostgreSQL: the dialect that codes and counts where the rows lie.
+"""PostgreSQL: the dialect that codes and counts rows on a server.
 
-Texts of a schema reach the server as bound values (`declare_texts`) or as the hexadecimal digits of their bytes; names
-and the user's own query are written by sqlglot. What PostgreSQL would round, fold or fail on is decided before a cast:
-CASE sees to it that a cast gets only what it takes. A text that spells a number or a date in a way that not every
-engine knows (`2020-01-02 03:04 Europe/Paris`) is refused.
+Texts of a schema reach the server as bound values (`declare_texts`) or as the hexadecimal digits of their bytes.
+sqlglot writes names and the user's own query. CASE tests each value before a cast, so that no cast fails or rounds. A
+text that spells a number or a date in a way that not every engine knows (`2020-01-02 03:04 Europe/Paris`) is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,44 +19,34 @@ import pyarrow as pa
 from hush.core.errors import DataError
 from hush.schema.stamps import ANY_DAY
 from hush.tables.dialects.dialect import (
-    CLOCK,
-    DAY,
+    CLOCK_PATTERN,
+    DAY_PATTERN,
     HASH_DIGITS,
     HASH_KEY,
-    NUMBER,
+    NUMBER_PATTERN,
     WHITESPACE,
-    ZONE,
+    ZONE_PATTERN,
     Dialect,
     Explain,
     Family,
     attempt,
     attempted,
+    check_one_given,
     checked_timeout,
-    type_name,
+    each_batch,
 )
 from hush.tables.dialects.postgres_sessions import (
-    SCHEMES,
+    ADDRESS_SCHEMES,
     PostgresConnection,
     driver_of,
     is_connection,
     shown_address,
 )
-from hush.tables.scan_plan import KERNEL, Costs, EngineCosts, Way
+from hush.tables.scan_plan import KERNEL_COSTS, Costs, EngineCosts, Way
 from hush.tables.sources import RowSource
 
-_FAMILIES = {
-    "bool": Family.BOOLEAN,
-    "float4": Family.FLOAT,
-    "float8": Family.DOUBLE,
-    "numeric": Family.DECIMAL,
-    "date": Family.DATE,
-    "timestamp": Family.TIMESTAMP,
-    "timestamptz": Family.INSTANT,
-    **dict.fromkeys(("int2", "int4", "int8", "oid"), Family.INTEGER),
-    **dict.fromkeys(("text", "varchar", "bpchar", "name", "citext", "uuid", "enum", "time"), Family.TEXT),
-}
-_LARGEST, _SMALLEST = "1.7976931348623158079e308", "2.4703282292062327208e-324"  # what rounds to a float, not to 0
-_MESSAGES = {
+_LARGEST, _SMALLEST = "1.7976931348623158079e308", "2.4703282292062327208e-324"  # beyond these, casts to float fail
+_MESSAGE_OF_STATE = {  # by SQLSTATE, or by its first two characters
     "28": "the server does not let this user in; check user, password and the server's rules for connections",
     "3D": "there is no such database, or this user may not use it; check the address",
     "08001": "the server cannot be reached; check host and port, and that it runs",
@@ -77,6 +66,17 @@ _MESSAGES = {
 class PostgreSQL(Dialect):
     """PostgreSQL's SQL and sessions; see `Dialect` for what each method gives."""
 
+    families: ClassVar[Mapping[str, Family]] = {
+        "bool": Family.BOOLEAN,
+        "float4": Family.FLOAT,
+        "float8": Family.DOUBLE,
+        "numeric": Family.DECIMAL,
+        "date": Family.DATE,
+        "timestamp": Family.TIMESTAMP,
+        "timestamptz": Family.INSTANT,
+        **dict.fromkeys(("int2", "int4", "int8", "oid"), Family.INTEGER),
+        **dict.fromkeys(("text", "varchar", "bpchar", "name", "citext", "uuid", "enum", "time"), Family.TEXT),
+    }
     number_type = "FLOAT8"
     text_type = "TEXT"
     bytes_type = "BYTEA"
@@ -98,14 +98,11 @@ class PostgreSQL(Dialect):
             Way.SEPARATE: Costs(per_row=120.0, per_miss=55.0, near=16, per_cell=300.0, largest=2**12),
             Way.SETS: Costs(per_row=130.0, per_miss=55.0, near=16, per_cell=300.0, largest=2**12),
             Way.UNPIVOT: Costs(per_row=1000.0, per_miss=55.0, near=16, per_cell=300.0, largest=2**12),
-            Way.STREAM: KERNEL,
+            Way.STREAM: KERNEL_COSTS,
         },
     )
 
     # Types and literals
-
-    def family(self, declared: str) -> Family:
-        return _FAMILIES.get(type_name(declared), Family.UNSUPPORTED)
 
     def quoted(self, name: str) -> str:
         from sqlglot import exp
@@ -189,7 +186,7 @@ class PostgreSQL(Dialect):
     def number_or_null(self, x: str) -> str:
         t, v = "replace(word, '_', '')", "CAST(replace(word, '_', '') AS NUMERIC)"
         return (
-            f"(SELECT CASE WHEN word ~ '^{NUMBER}$' THEN CASE "
+            f"(SELECT CASE WHEN word ~ '^{NUMBER_PATTERN}$' THEN CASE "
             f"WHEN length(word) <= 18 AND word !~ '[eE]' THEN CAST({t} AS FLOAT8) "
             f"WHEN length(word) <= 150 AND {t} ~ '^[^eE]*([eE][+-]?0*[0-9]{{1,2}})?$' THEN CAST({t} AS FLOAT8) "
             f"WHEN length(word) <= 5000 AND {t} ~ '^[^eE]*([eE][+-]?0*[0-9]{{1,4}})?$' "
@@ -208,22 +205,16 @@ class PostgreSQL(Dialect):
             f"THEN CAST({digits} AS BIGINT) END"
         )
 
-    def without(self, x: str, pattern: str) -> str:
-        return f"regexp_replace({x}, {self.literal(pattern)}, '', 'g')"
-
-    def day_or_null(self, x: str, trimmed: str) -> str:
-        return f"CAST({self.moment_or_null(trimmed)} AS DATE)"
-
     def moment_or_null(self, x: str) -> str:
         # digits of a second beyond the sixth are cut, not rounded
         return (
-            f"CASE WHEN {x} ~ '^{DAY}(?:[ T]{CLOCK}{ZONE}?)?$' "
+            f"CASE WHEN {x} ~ '^{DAY_PATTERN}(?:[ T]{CLOCK_PATTERN}{ZONE_PATTERN}?)?$' "
             f"THEN CAST(regexp_replace({x}, '([.][0-9]{{6}})[0-9]+', '\\1') AS TIMESTAMPTZ) AT TIME ZONE 'UTC' END"
         )
 
     def time_or_null(self, x: str) -> str:
         return (
-            f"CASE WHEN {x} ~ '^{CLOCK}$' "
+            f"CASE WHEN {x} ~ '^{CLOCK_PATTERN}$' "
             f"THEN CAST('{ANY_DAY} ' || regexp_replace({x}, '([.][0-9]{{6}})[0-9]+', '\\1') AS TIMESTAMP) END"
         )
 
@@ -265,17 +256,8 @@ class PostgreSQL(Dialect):
     def scaled(self, x: str, factor: float) -> str:
         return f"CASE WHEN abs({x}) < {self.number(0.5 / factor)} THEN 0::float8 ELSE {super().scaled(x, factor)} END"
 
-    def year(self, x: str) -> str:
-        return f"CAST(extract(year FROM {x}) AS INTEGER)"
-
-    def month(self, x: str) -> str:
-        return f"CAST(extract(month FROM {x}) AS INTEGER)"
-
-    def hour(self, x: str) -> str:
-        return f"CAST(extract(hour FROM {x}) AS INTEGER)"
-
-    def minute(self, x: str) -> str:
-        return f"CAST(extract(minute FROM {x}) AS INTEGER)"
+    def part(self, part: str, x: str) -> str:
+        return f"CAST(extract({part} FROM {x}) AS INTEGER)"
 
     def unit_hash(self, x: str) -> str:
         digits = f"left(encode(sha256('\\x{HASH_KEY.hex()}'::bytea || {x}), 'hex'), {HASH_DIGITS})"
@@ -285,14 +267,13 @@ class PostgreSQL(Dialect):
 
     def holds(self, source: object) -> bool:
         if isinstance(source, str):
-            return source.startswith(SCHEMES)
+            return source.startswith(ADDRESS_SCHEMES)
         return is_connection(source)
 
     def open_table(
         self, source: Any, table: str | None, query: str | None, *, timeout: float | None = None
     ) -> RowSource:
-        if (table is None) == (query is None):
-            raise DataError("a PostgreSQL database needs either table= or query=; give exactly one of them")
+        check_one_given("a PostgreSQL database", table, query)
         seconds = checked_timeout(timeout)
         where = shown_address(source) if isinstance(source, str) else "the PostgreSQL connection"
         name = f"the query on {where}" if table is None else f"the table {table!r} of {where}"
@@ -301,7 +282,9 @@ class PostgreSQL(Dialect):
         with attempted(connection.snapshot(), explain):
             select = self._select(connection, table, query, name, explain)
             columns, types = self.describe(connection, select, explain)
-            rows = attempt(partial(_estimated_rows, connection, select), explain)
+            # about how many rows the SELECT has, by the planner of the server; private
+            ((planned,),) = attempt(lambda: connection.rows(f"EXPLAIN (FORMAT JSON) {select}", copy=False), explain)
+            plans = json.loads(planned) if isinstance(planned, str) else planned
         return RowSource(
             dialect=self,
             name=name,
@@ -310,7 +293,7 @@ class PostgreSQL(Dialect):
             columns=columns,
             types=types,
             explain=explain,
-            rows=rows,
+            rows=float(plans[0]["Plan"]["Plan Rows"]),
         )
 
     def _select(
@@ -328,18 +311,17 @@ class PostgreSQL(Dialect):
             if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
                 raise DataError("query= must be one SELECT; it holds something else, or several statements")
             return parsed[0].sql(dialect="postgres", comments=False)
-        parts = str(table).split(".")
-        spellings = dict.fromkeys((self.quoted(str(table)), ".".join(map(self.quoted, parts))))
-        for spelling in spellings if len(parts) <= 3 else [self.quoted(str(table))]:
-            found = attempt(partial(connection.rows, "SELECT to_regclass($1) IS NOT NULL", (spelling,)), explain)
-            if found[0][0]:
-                return f"SELECT * FROM {spelling}"
-        raise DataError(f"{name}: {_MESSAGES['42P01']}")
+        table_names = self.table_names(str(table))
+        for table_name in table_names if str(table).count(".") <= 2 else table_names[:1]:
+            (known,) = attempt(partial(connection.rows, "SELECT to_regclass($1) IS NOT NULL", (table_name,)), explain)[
+                0
+            ]
+            if known:
+                return f"SELECT * FROM {table_name}"
+        raise DataError(f"{name}: {_MESSAGE_OF_STATE['42P01']}")
 
-    @contextmanager
-    def snapshot(self, connection: PostgresConnection) -> Iterator[None]:
-        with connection.snapshot():
-            yield
+    def snapshot(self, connection: PostgresConnection) -> AbstractContextManager[None]:
+        return connection.snapshot()
 
     def open_session(self, connection: Any, frames: Mapping[str, pa.Table | pa.RecordBatchReader]) -> Any:
         return PostgresSession(connection)
@@ -362,12 +344,8 @@ class PostgreSQL(Dialect):
         return columns, tuple(kind for (kind,) in types)
 
     def stream(self, session: Any, select: str, batch_rows: int, failed: str | Explain) -> Iterator[pa.RecordBatch]:
-        batches = session.batches(select, batch_rows)
-        try:
-            while (batch := attempt(lambda: next(batches, None), failed)) is not None:
-                yield batch
-        finally:
-            batches.close()
+        with closing(session.batches(select, batch_rows)) as batches:  # closing cancels the statement on the server
+            yield from each_batch(batches, failed)
 
     def fetch_row(self, session: Any, select: str, failed: str | Explain) -> tuple[Any, ...]:
         row: tuple[Any, ...] = attempt(lambda: session.rows(select)[0], failed)
@@ -375,7 +353,7 @@ class PostgreSQL(Dialect):
 
 
 class PostgresSession:
-    """A part of a snapshot, or a snapshot of its own."""
+    """A session within the connection's snapshot, or with a new snapshot if there is none."""
 
     def __init__(self, connection: PostgresConnection) -> None:
         self._within = connection.snapshot()
@@ -383,15 +361,8 @@ class PostgresSession:
         self.rows, self.columns, self.batches = connection.rows, connection.columns, connection.batches
 
     def close(self) -> None:
-        """End the part."""
+        """End the session, and its snapshot if the session began it."""
         self._within.__exit__(None, None, None)
-
-
-def _estimated_rows(connection: PostgresConnection, select: str) -> float:
-    """About how many rows a SELECT has, by the planner of the server; private."""
-    ((told,),) = connection.rows(f"EXPLAIN (FORMAT JSON) {select}", copy=False)
-    plans = json.loads(told) if isinstance(told, str) else told
-    return float(plans[0]["Plan"]["Plan Rows"])
 
 
 def explain_trouble(name: str, state: str) -> str:
@@ -400,9 +371,8 @@ def explain_trouble(name: str, state: str) -> str:
     >>> explain_trouble("the table 't'", "42501")
     "the table 't': this user may not read it; ask for the privilege SELECT, and USAGE on its schema"
     """
-    known = [key for key in (state, state[:2]) if key in _MESSAGES]
-    told = _MESSAGES[known[0]] if known else "it cannot be read; look into the server's log"
-    return f"{name}: {told}"
+    unknown = "it cannot be read; look into the server's log"
+    return f"{name}: {_MESSAGE_OF_STATE.get(state) or _MESSAGE_OF_STATE.get(state[:2], unknown)}"
 
 
 POSTGRES = PostgreSQL()

@@ -1,7 +1,7 @@
 """Connections to PostgreSQL: one read-only snapshot at a time, over ADBC, which sends columns as Arrow.
 
-Privacy: an error of the server may quote rows, one of the driver the password. Both end here: a `ServerTrouble` holds
-the five characters of an SQLSTATE, and nothing else.
+Privacy: an error of the server may quote rows, and an error of the driver the password. Neither leaves this file: a
+`ServerTrouble` holds the five characters of an SQLSTATE, and nothing else.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ import pyarrow as pa
 from hush.core.errors import DataError, HushError
 
 Result = TypeVar("Result")
-SCHEMES = ("postgresql://", "postgres://")
-LOST = "08006"  # the SQLSTATE of a connection that broke
-REFUSED_TO_CONNECT = "08001"
-STARTING, FULL = "57P03", "53300"  # the server will take connections soon
-BATCHES_AHEAD = 2
+ADDRESS_SCHEMES = ("postgresql://", "postgres://")
+# SQLSTATEs; a server that is starting or full will accept connections soon
+CONNECTION_LOST, REFUSED_TO_CONNECT, SERVER_STARTING, SERVER_FULL = "08006", "08001", "57P03", "53300"
+BATCHES_AHEAD = 2  # received while the ones before are counted
 CONNECT_SECONDS = 30
-SETTINGS = {  # of every transaction; they end with it
+TRANSACTION_SETTINGS = {  # of every transaction; they end with it
     "TimeZone": "UTC",
     "DateStyle": "ISO, YMD",
     "IntervalStyle": "iso_8601",
@@ -43,20 +42,20 @@ MISSING_DRIVER = (
 
 
 class ServerTrouble(Exception):
-    """What went wrong, as an SQLSTATE."""
+    """A failure of the server or the driver; its only text is the SQLSTATE."""
 
 
 class PostgresConnection:
-    """A connection of its own, made when it is first needed and closed with this object.
+    """A connection that hush opens when it is first needed, and closes with this object.
 
-    Everything runs within `snapshot`: one REPEATABLE READ READ ONLY transaction, which blocks no writer.
+    Every statement runs within `snapshot`: one REPEATABLE READ READ ONLY transaction, which blocks no writer.
     """
 
     def __init__(self, open_driver: Callable[[], Any], *, timeout: float) -> None:
         self._open = open_driver
         self.timeout = timeout
         self._driver: Any = None
-        self._cursors: set[Any] = set()  # those that receive rows
+        self._cursors: set[Any] = set()  # of running statements
         self._depth = 0
 
     @contextmanager
@@ -79,9 +78,9 @@ class PostgresConnection:
                 self.execute("ROLLBACK")
 
     def _begin(self) -> None:
-        """Start the transaction; a connection that broke while it was idle is made anew: nothing was read over it."""
+        """Start the transaction, on a new connection if the old one broke while idle: nothing was read from it."""
         fresh = self._driver is None
-        settings = {**SETTINGS, "statement_timeout": f"{max(1, round(1000 * self.timeout))}ms"}
+        settings = {**TRANSACTION_SETTINGS, "statement_timeout": f"{max(1, round(1000 * self.timeout))}ms"}
         try:
             self._start(settings)
         except ServerTrouble as trouble:
@@ -104,7 +103,7 @@ class PostgresConnection:
             _told(lambda: cursor.execute(statement))
 
     def rows(self, select: str, values: Sequence[Any] = (), *, copy: bool = True) -> list[tuple[Any, ...]]:
-        """The rows of a small SELECT with bound values; `copy` is for statements that COPY takes."""
+        """The rows of a small SELECT with bound values; `copy=False` for statements that COPY does not accept."""
 
         def fetch() -> list[tuple[Any, ...]]:
             if not copy:
@@ -122,15 +121,16 @@ class PostgresConnection:
             return tuple(item[0] for item in cursor.description)
 
     def batches(self, select: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a SELECT, received by a thread while the ones before are counted.
+        """The rows of a SELECT; a thread receives batches while the caller counts earlier ones.
 
-        Whoever stops early, with Ctrl-C too, cancels the statement on the server.
+        Closing the iterator early, or Ctrl-C, cancels the statement on the server.
         """
         received: queue.Queue[Any] = queue.Queue(maxsize=BATCHES_AHEAD)
         stopped = threading.Event()
         cursor = self._driver.cursor()
         self._cursors.add(cursor)
 
+        # The thread puts batches into the queue, then None at the end or a ServerTrouble.
         def put(item: Any) -> None:
             while not stopped.is_set():
                 with suppress(queue.Full):
@@ -141,26 +141,30 @@ class PostgresConnection:
             try:
                 cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(batch_rows * 16)})
                 cursor.execute(select)
-                results = getattr(cursor, "_results", None)  # whose reader keeps the SQLSTATE, unlike Arrow's own
+                results = getattr(cursor, "_results", None)  # unlike Arrow's, ADBC's own reader keeps the SQLSTATE
                 reader = getattr(results, "reader", None) or cursor.fetch_record_batch()
                 while not stopped.is_set():
                     put(reader.read_next_batch())
             except StopIteration:
                 put(None)
-            except BaseException as trouble:  # noqa: BLE001 - told in the thread that waits
+            except BaseException as trouble:  # noqa: BLE001 - raised in the caller's thread
                 put(ServerTrouble(state_of(trouble)))
 
+        # The caller takes them out; the timeout lets Ctrl-C end the wait, whichever thread the signal reaches.
         thread = threading.Thread(target=receive, name="hush-receive", daemon=True)
         thread.start()
         ended = False
         try:
-            while (item := _next_of(received)) is not None:
-                if isinstance(item, ServerTrouble):
-                    ended = True
-                    raise item
-                yield item
-            ended = True
+            while not ended:
+                with suppress(queue.Empty):
+                    item = received.get(timeout=0.2)
+                    ended = item is None or isinstance(item, ServerTrouble)
+                    if not ended:
+                        yield item
+            if item is not None:
+                raise item
         finally:
+            # Stop the thread, and cancel the statement if the caller stopped before its end.
             stopped.set()
             if not ended:
                 with suppress(BaseException):
@@ -171,34 +175,27 @@ class PostgresConnection:
                 cursor.close()
 
 
-def _next_of(received: queue.Queue[Any]) -> Any:
-    """The next item; Ctrl-C ends the wait, whichever thread the signal comes to."""
-    while True:
-        with suppress(queue.Empty):
-            return received.get(timeout=0.2)
-
-
 def _connected(open_driver: Callable[[], Any]) -> Any:
-    """A connection, tried for again while the server starts or has no room: nothing was read yet."""
+    """A connection; tries again while the server is starting or full, since nothing was read yet."""
     for pause in (0.2, 1.0, 3.0, None):
         try:
             return _told(open_driver)
         except ServerTrouble as trouble:
-            if pause is None or str(trouble) not in {STARTING, FULL}:
+            if pause is None or str(trouble) not in {SERVER_STARTING, SERVER_FULL}:
                 raise
             threading.Event().wait(pause)
     raise ServerTrouble(REFUSED_TO_CONNECT)
 
 
 def _close(driver: Any, cursors: set[Any]) -> None:
-    """Close a connection, after the cursors that a reader left behind: it cannot be closed before them."""
-    for each in (*cursors, driver):
+    """Close the cursors that readers left open, then the connection, which cannot be closed before them."""
+    for handle in (*cursors, driver):
         with suppress(BaseException):
-            each.close()
+            handle.close()
 
 
 def _told(call: Callable[[], Result]) -> Result:
-    """The result of a call to the driver; its failure as a trouble without its words."""
+    """The result of a call to the driver; a failure becomes a ServerTrouble, which does not quote it."""
     try:
         return call()
     except HushError:
@@ -209,7 +206,7 @@ def _told(call: Callable[[], Result]) -> Result:
 
 
 def state_of(trouble: BaseException) -> str:
-    """The SQLSTATE of an error of the driver; where it has none, that of a broken or a refused connection.
+    """The SQLSTATE of an error of the driver; if it has none, one that fits its words.
 
     >>> state_of(OSError("FATAL: password authentication failed for user u"))
     '28P01'
@@ -218,40 +215,43 @@ def state_of(trouble: BaseException) -> str:
     if state:
         return str(state)
     text = str(trouble)
-    for words, known in _WORDS.items():
+    for words, known in _STATE_OF_WORDS.items():
         if words in text:
             return known
-    return LOST if "closed" in text or "terminat" in text else "XX000"
+    return CONNECTION_LOST if "closed" in text or "terminat" in text else "XX000"
 
 
-_WORDS = {
+_STATE_OF_WORDS = {
     "password": "28P01",
     "authentication": "28000",
     "pg_hba.conf": "28000",
     "database": "3D000",
     "role": "28000",
-    "starting up": STARTING,
-    "too many clients": FULL,
-    "server closed the connection": LOST,
-    "no connection to the server": LOST,
-    "terminating connection": LOST,
+    "starting up": SERVER_STARTING,
+    "too many clients": SERVER_FULL,
+    "server closed the connection": CONNECTION_LOST,
+    "no connection to the server": CONNECTION_LOST,
+    "terminating connection": CONNECTION_LOST,
     "Failed to connect": REFUSED_TO_CONNECT,
 }
 
 
 def driver_of(source: Any) -> Callable[[], Any]:
-    """How to connect to what an address, a psycopg or an ADBC connection connects to.
+    """A function that opens a new connection to the database of an address, a psycopg or an ADBC connection.
 
-    The user's own connection is left as it is: what it has not committed is not seen.
+    The user's own connection is not used, so its uncommitted changes are not visible.
     """
     if isinstance(source, str):
-        address = _with_time_limit(source)
-        return lambda: driver().connect(address, autocommit=True)
+        limit = (
+            "" if "connect_timeout" in source else f"{'&' if '?' in source else '?'}connect_timeout={CONNECT_SECONDS}"
+        )
+        return lambda: driver().connect(source + limit, autocommit=True)
     if _of(source, "adbc_driver_manager"):
         return source.adbc_clone  # type: ignore[no-any-return]
     parameters = {**source.info.get_parameters(), "password": source.info.password}
-    text = " ".join(f"{key}={_quoted(str(value))}" for key, value in parameters.items() if value)
-    return lambda: driver().connect(text, autocommit=True)
+    escaped = {key: str(value).replace("\\", "\\\\").replace("'", "\\'") for key, value in parameters.items() if value}
+    conninfo = " ".join(f"{key}='{value}'" for key, value in escaped.items())
+    return lambda: driver().connect(conninfo, autocommit=True)
 
 
 def driver() -> Any:
@@ -263,25 +263,15 @@ def driver() -> Any:
     return adbc_driver_postgresql.dbapi
 
 
-def _quoted(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _with_time_limit(address: str) -> str:
-    """The address with a limit on the time to connect, unless it has one."""
-    if "connect_timeout" in address:
-        return address
-    return f"{address}{'&' if '?' in address else '?'}connect_timeout={CONNECT_SECONDS}"
-
-
 def is_connection(source: object) -> bool:
-    """Whether an object is a connection of psycopg, or one of ADBC to PostgreSQL; imports neither."""
+    """Whether an object is a connection of psycopg, or an ADBC connection to PostgreSQL; imports neither."""
     if _of(source, "psycopg"):
         return hasattr(source, "pgconn")
-    if not _of(source, "adbc_driver_manager"):
-        return False
-    told: Any = source
-    return "postgres" in str(told.adbc_get_info().get("vendor_name", "")).lower()
+    connection: Any = source
+    return (
+        _of(source, "adbc_driver_manager")
+        and "postgres" in str(connection.adbc_get_info().get("vendor_name", "")).lower()
+    )
 
 
 def _of(source: object, package: str) -> bool:

@@ -1,8 +1,8 @@
 """Spark: the dialect that codes and counts on a cluster.
 
-Texts of a schema reach Spark as the hexadecimal digits of their bytes or as a frame of their own, and columns go by
-their positions, so that no value and no name is part of a statement. What Spark would fold or fail on is decided before
-a cast, as in PostgreSQL.
+Texts of a schema reach Spark as the hexadecimal digits of their bytes or in a view, and columns are named by their
+positions, so no statement contains a value or a name of the user. CASE tests each text before a cast, as for
+PostgreSQL, so that no cast fails or takes a text that other engines refuse.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,53 +20,56 @@ from hush.core.errors import DataError
 from hush.schema.column import LARGEST_INTEGER
 from hush.schema.stamps import ANY_DAY
 from hush.tables.dialects.dialect import (
-    CLOCK,
-    DAY,
+    CLOCK_PATTERN,
+    DAY_PATTERN,
     HASH_DIGITS,
     HASH_KEY,
-    NUMBER,
+    NUMBER_PATTERN,
     WHITESPACE,
-    ZONE,
+    ZONE_PATTERN,
     Dialect,
     Explain,
     Family,
     Frame,
     attempt,
+    check_one_given,
     checked_timeout,
+    each_batch,
     type_name,
 )
 from hush.tables.dialects.spark_sessions import SparkFrame, is_frame, is_session
-from hush.tables.scan_plan import KERNEL, Costs, EngineCosts, Way
+from hush.tables.scan_plan import KERNEL_COSTS, Costs, EngineCosts, Way
 from hush.tables.sources import RowSource
 
-_FAMILIES = {
-    "void": Family.NOTHING,
-    "boolean": Family.BOOLEAN,
-    "float": Family.FLOAT,
-    "double": Family.DOUBLE,
-    "decimal": Family.DECIMAL,
-    "date": Family.DATE,
-    "timestamp_ntz": Family.TIMESTAMP,
-    "timestamp": Family.INSTANT,
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Family.INTEGER),
-    **dict.fromkeys(("string", "char", "varchar", "time"), Family.TEXT),
-}
-_FRACTION = r"r'([.][0-9]{6})[0-9]+', '$1'"  # digits of a second beyond the sixth are cut
-_FIRST_YEAR, _LAST_YEAR = -4712, 294246  # that timestamps have in full
-MOST_CASES = 64  # texts that are told apart by a chain of comparisons; more are looked up in a table
+_CUT_TO_MICROSECONDS = r"r'([.][0-9]{6})[0-9]+', '$1'"  # arguments of regexp_replace
+_FIRST_YEAR, _LAST_YEAR = -4712, 294246  # the years that lie wholly within Spark's timestamps
+MOST_CASES = 64  # texts compared one by one; more are looked up in a view
 
 
 class Spark(Dialect):
     """Spark's SQL and sessions; see `Dialect` for what each method gives."""
 
+    families: ClassVar[Mapping[str, Family]] = {
+        "void": Family.NOTHING,
+        "boolean": Family.BOOLEAN,
+        "float": Family.FLOAT,
+        "double": Family.DOUBLE,
+        "decimal": Family.DECIMAL,
+        "date": Family.DATE,
+        "timestamp_ntz": Family.TIMESTAMP,
+        "timestamp": Family.INSTANT,
+        **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Family.INTEGER),
+        **dict.fromkeys(("string", "char", "varchar", "time"), Family.TEXT),
+    }
     number_type = "DOUBLE"
     text_type = "STRING"
     bytes_type = "BINARY"
     wide_type = "DECIMAL(38, 0)"
     code_types: ClassVar[Mapping[int, str]] = {1: "SMALLINT", 2: "INT", 4: "BIGINT"}
     remote = True
-    keeps, drafts = True, False  # it takes minutes to plan so many expressions
-    most_collected = 2**29  # half of what Spark's driver takes by default
+    keeps = True
+    drafts = False  # Spark would take minutes to plan that many expressions
+    most_collected = 2**29  # half of what Spark's driver accepts by default
     most_keys = 64
     latest_day = "date_from_unix_date(2147483647)"
     no_moment = "CAST(timestamp_micros(9223372036854775807) AS TIMESTAMP_NTZ)"
@@ -81,14 +84,14 @@ class Spark(Dialect):
             Way.SEPARATE: Costs(per_row=60.0, per_miss=10.0, near=4096, per_cell=400.0, largest=2**14),
             Way.SETS: Costs(per_row=250.0, per_miss=100.0, near=4096, per_cell=400.0, largest=2**14),
             Way.UNPIVOT: Costs(per_row=240.0, per_miss=330.0, near=4096, per_cell=400.0, largest=2**14),
-            Way.STREAM: KERNEL,
+            Way.STREAM: KERNEL_COSTS,
         },
     )
 
     # Types and literals
 
     def family(self, declared: str) -> Family:
-        return _FAMILIES.get(type_name(declared).split(" ")[0], Family.UNSUPPORTED)
+        return super().family(type_name(declared).split(" ")[0])
 
     def quoted(self, name: str) -> str:
         return "`" + name.replace("`", "``") + "`"
@@ -148,9 +151,6 @@ class Spark(Dialect):
     def without(self, x: str, pattern: str) -> str:
         return f"regexp_replace({x}, {self.literal(pattern)}, '')"
 
-    def day_or_null(self, x: str, trimmed: str) -> str:
-        return f"CAST({self.moment_or_null(trimmed)} AS DATE)"
-
     def moment_or_null(self, x: str) -> str:
         return f"hush_moment({x})"
 
@@ -171,7 +171,7 @@ class Spark(Dialect):
         return f"get(array({', '.join(values)}), {index})"
 
     def declare_texts(self, session: Any, name: str, texts: Sequence[str]) -> None:
-        """A function of the session: a chain of comparisons for few texts, for many a frame that is joined."""
+        """Declare a function of the session: a chain of comparisons for few texts, a lookup in a view for many."""
         if len(texts) <= MOST_CASES:
             cases = " ".join(f"WHEN {self.text_bytes(text)} THEN {place}" for place, text in enumerate(texts))
             body = f"CASE x {cases} END"
@@ -215,8 +215,7 @@ class Spark(Dialect):
     ) -> RowSource:
         name, frame, seconds = "the Spark DataFrame", source, checked_timeout(timeout)
         if is_session(source):
-            if (table is None) == (query is None):
-                raise DataError("a Spark session needs either table= or query=; give exactly one of them")
+            check_one_given("a Spark session", table, query)
             name = f"the table {table!r} of Spark" if query is None else "the query on Spark"
             advice = "check its name and that you may read it" if query is None else "run it yourself to see why"
             failed = f"{name} cannot be opened; {advice}"
@@ -239,10 +238,8 @@ class Spark(Dialect):
             explain=lambda trouble: unread,
         )
 
-    @contextmanager
-    def snapshot(self, connection: Any) -> Iterator[None]:
-        with connection.snapshot():
-            yield
+    def snapshot(self, connection: SparkFrame) -> AbstractContextManager[None]:
+        return connection.snapshot()
 
     def kept(self, session: Any, rows: str) -> str | None:
         name: str | None = session.kept(rows)
@@ -256,9 +253,7 @@ class Spark(Dialect):
         return tuple(name for name, _ in found), tuple(kind for _, kind in found)
 
     def stream(self, session: Any, select: str, batch_rows: int, failed: str | Explain) -> Iterator[pa.RecordBatch]:
-        batches = attempt(lambda: session.batches(select, batch_rows), failed)
-        while (batch := attempt(lambda: next(batches, None), failed)) is not None:
-            yield batch
+        return each_batch(attempt(lambda: session.batches(select, batch_rows), failed), failed)
 
     def fetch_row(self, session: Any, select: str, failed: str | Explain) -> tuple[Any, ...]:
         row: tuple[Any, ...] = attempt(lambda: session.first(select), failed)
@@ -266,25 +261,26 @@ class Spark(Dialect):
 
 
 def _functions() -> dict[str, str]:
-    """SQL functions by their names, for what takes more than an expression."""
+    """SQL functions by name, for what one expression cannot say."""
     whole_seconds = r"regexp_replace({0}, r'((?:^|[ T])[0-9]{{1,2}}:[0-9]{{2}})(\z|Z|[+-])', '$1:00$2')"
     before_midnight = r"regexp_replace({0}, r'(^|[ T])24:00', '$100:00')"
     after = r"CASE WHEN regexp_like(x, r'(^|[ T])24:00') THEN INTERVAL '1' DAY ELSE INTERVAL '0' DAY END"
     stamp, clock = (
-        before_midnight.format(whole_seconds.format(f"regexp_replace({text}, {_FRACTION})"))
+        before_midnight.format(whole_seconds.format(f"regexp_replace({text}, {_CUT_TO_MICROSECONDS})"))
         for text in ("translate(x, '/', '-')", "x")
     )
     moment = f"CAST(try_cast({stamp} AS TIMESTAMP) AS TIMESTAMP_NTZ) + {after}"
     time = f"try_cast('{ANY_DAY} ' || {clock} AS TIMESTAMP_NTZ) + {after}"
     declared = (
         "hush_number(x STRING) RETURNS DOUBLE RETURN CASE "
-        f"WHEN regexp_like(x, r'^{NUMBER}\\z') THEN try_cast(replace(x, '_', '') AS DOUBLE) "
+        f"WHEN regexp_like(x, r'^{NUMBER_PATTERN}\\z') THEN try_cast(replace(x, '_', '') AS DOUBLE) "
         "WHEN regexp_like(lower(x), r'^[+-]?nan\\z') THEN CAST('NaN' AS DOUBLE) "
         "WHEN regexp_like(lower(x), r'^[+-]?inf(inity)?\\z') THEN try_cast(x AS DOUBLE) END",
         "hush_moment(x STRING) RETURNS TIMESTAMP_NTZ RETURN "
-        f"CASE WHEN regexp_like(x, r'^{DAY}(?:[ T]{CLOCK}{ZONE}?)?\\z') THEN {moment} END",
-        f"hush_time(x STRING) RETURNS TIMESTAMP_NTZ RETURN CASE WHEN regexp_like(x, r'^{CLOCK}\\z') THEN {time} END",
-        f"hush_digits(d STRING, e INT) RETURNS STRING RETURN {_LAYOUT}",
+        f"CASE WHEN regexp_like(x, r'^{DAY_PATTERN}(?:[ T]{CLOCK_PATTERN}{ZONE_PATTERN}?)?\\z') THEN {moment} END",
+        "hush_time(x STRING) RETURNS TIMESTAMP_NTZ RETURN "
+        f"CASE WHEN regexp_like(x, r'^{CLOCK_PATTERN}\\z') THEN {time} END",
+        f"hush_digits(d STRING, e INT) RETURNS STRING RETURN {_PLACED_POINT}",
         "hush_layout(s STRING) RETURNS STRING RETURN CASE WHEN contains(s, 'e') THEN "
         "CASE WHEN startswith(s, '-') THEN '-' ELSE '' END || hush_digits("
         "rtrim('0', translate(split_part(s, 'e', 1), '-.', '')), try_cast(split_part(s, 'e', 2) AS INT)) ELSE s END",
@@ -298,9 +294,10 @@ def _functions() -> dict[str, str]:
 
 
 def _shortest(kind: str, fewest: int, most: int, normal: float) -> str:
-    """The fewest digits that give a float back, in scientific notation; Java 17 writes more.
+    """SQL of the fewest digits that give a float back, in scientific notation; Java 17 itself writes more.
 
-    `fewest` and one digits, less zeros at the end, never say too much, but of floats below `normal`.
+    The search begins at `fewest` + 1 digits: if fewer would do, the rest are zeros, which `hush_layout` drops. That
+    does not hold for floats below `normal`, which begin at one digit. `most` + 1 digits always suffice.
     """
     cases = [
         f"WHEN {'' if n >= fewest else f'abs(x) < {normal!r}D AND '}try_cast(format_string('%.{n}e', x) AS {kind}) = x "
@@ -314,7 +311,7 @@ def _shortest(kind: str, fewest: int, most: int, normal: float) -> str:
 
 
 # digits d and a power e of ten as Python and DuckDB write them: with an exponent below 1e-4 and from 1e16 on
-_LAYOUT = (
+_PLACED_POINT = (
     "CASE WHEN e BETWEEN 0 AND 15 THEN rpad(left(d, e + 1), e + 1, '0') || '.' || "
     "CASE WHEN length(d) > e + 1 THEN substring(d, e + 2) ELSE '0' END "
     "WHEN e BETWEEN -4 AND -1 THEN '0.' || repeat('0', -1 - e) || d "

@@ -1,6 +1,6 @@
-"""Sessions of Spark: a frame that is counted in a session of its own, and sessions for the command line.
+"""Sessions of Spark: a DataFrame that hush counts in a session of its own, and sessions for the command line.
 
-Privacy: an error of Spark may quote rows or a query; callers turn it into words of their own.
+Privacy: an error of Spark may quote rows or a query; callers replace it by a message of hush.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import pyarrow as pa
 from hush.core.errors import DataError
 
 Result = TypeVar("Result")
-SETTINGS = {
+SESSION_SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.variable.substitute": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(2**17),
 }
-LOCAL = {
+LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -65,24 +65,33 @@ def _is(source: object, name: str) -> bool:
 
 
 class SparkFrame:
-    """A frame under a name that a session of our own sees, with settings that are not the user's.
+    """A user's DataFrame as a view in a session of hush, whose settings leave those of the user alone.
 
-    Columns are called c0, c1, ... by their positions. Within `snapshot`, coded rows are persisted once, on the cluster,
-    and all counts are taken from them.
+    Columns are named c0, c1, ... by their positions. Within `snapshot`, the cluster persists coded rows once, and all
+    counts are taken from them.
     """
 
     def __init__(self, frame: Any, functions: Mapping[str, str], timeout: float) -> None:
         view = f"hush_{uuid4().hex}"
         user = frame.sparkSession
-        self._spark = _new_session(user)
-        for name, value in {**_settings_of(user), **SETTINGS}.items():
+        try:
+            self._spark = user.newSession()
+        except (AttributeError, NotImplementedError):
+            raise DataError(OLD_CONNECT) from None
+        # the user's settings of catalogs and file systems, such as credentials, then those of hush
+        user_settings: dict[str, str] = {}
+        with suppress(Exception):
+            user_settings = dict(user.conf.getAll)
+        storage = ("spark.sql.catalog", "spark.hadoop", "fs.")
+        inherited = {name: value for name, value in user_settings.items() if name.startswith(storage)}
+        for name, value in {**inherited, **SESSION_SETTINGS}.items():
             with suppress(Exception):  # static settings are those of the application already
                 self._spark.conf.set(name, value)
         frame.toDF(*(f"c{place}" for place in range(len(frame.columns)))).createGlobalTempView(view)
         self.select = f"SELECT * FROM global_temp.{view}"
         self.timeout = timeout
         self._depth = 0
-        self._persisted: dict[str, Any] = {}  # by the SQL of coded rows
+        self._persisted: dict[str, Any] = {}  # view name and DataFrame, by the SQL of the coded rows
         self._functions, self._declared = functions, set[str]()
         weakref.finalize(self, _drop, user, view)
 
@@ -96,7 +105,7 @@ class SparkFrame:
             self._depth -= 1
             if not self._depth:
                 for name, frame in self._persisted.values():
-                    with suppress(Exception):  # a cluster that is gone holds nothing
+                    with suppress(Exception):  # the cluster may be gone
                         frame.unpersist()
                         self._spark.catalog.dropTempView(name)
                 self._persisted.clear()
@@ -105,7 +114,7 @@ class SparkFrame:
         """Sessions end with the frame."""
 
     def run(self, statement: str) -> Any:
-        """The frame that a statement gives; functions that it names are declared first."""
+        """The DataFrame of a statement; the functions of hush that it calls are declared first."""
         for name, body in self._functions.items():
             if f"{name}(" in statement and name not in self._declared:
                 self._declared.add(name)
@@ -113,10 +122,14 @@ class SparkFrame:
         return self._spark.sql(statement)
 
     def declare_rows(self, name: str, rows: pa.Table) -> None:
-        """A small table of our own, under a name."""
-        lines = zip(*(column.to_pylist() for column in rows.columns), strict=True)
-        kinds = ", ".join(f"{field.name} {_KINDS[str(field.type)]}" for field in rows.schema)
-        self._spark.createDataFrame([tuple(map(_plain, line)) for line in lines], kinds).createOrReplaceTempView(name)
+        """Declare a small table of binary and int32 columns as a view."""
+        types = {"binary": "BINARY", "int32": "INT"}
+        declared = ", ".join(f"{field.name} {types[str(field.type)]}" for field in rows.schema)
+        lines = [
+            tuple(bytearray(value) if isinstance(value, bytes) else value for value in line)
+            for line in zip(*(column.to_pylist() for column in rows.columns), strict=True)
+        ]
+        self._spark.createDataFrame(lines, declared).createOrReplaceTempView(name)
 
     def kept(self, rows: str) -> str | None:
         """SQL of the same rows, persisted by the cluster; None outside a snapshot."""
@@ -139,28 +152,27 @@ class SparkFrame:
         return tuple(self._finished(lambda: self.run(select).collect())[0])
 
     def _marking(self) -> tuple[Callable[[str], Any], Callable[[str], Any]]:
-        """How to mark the jobs of a thread by a tag, and how to cancel them from another thread."""
+        """A function that tags the jobs of its thread, and one that cancels the jobs of a tag from any thread."""
         if ".connect." in type(self._spark).__module__:
             return self._spark.addTag, self._spark.interruptTag
-        context = self._spark.sparkContext  # whose tags of sessions are known to their own thread only
+        context = self._spark.sparkContext  # tags of a classic session are known to their own thread only
         return lambda tag: context.setJobGroup(tag, "hush"), context.cancelJobGroup
 
     def _finished(self, job: Callable[[], Result]) -> Result:
-        """The result of a job of the cluster, which a thread waits for: Ctrl-C and the time limit cancel it there."""
+        """The result of a job, run by a thread, so that Ctrl-C and the time limit can cancel it on the cluster."""
         tag, done, late = f"hush_{uuid4().hex}", Future[Result](), threading.Event()
-
         begin, interrupt = self._marking()
 
         def work() -> None:
             try:
                 begin(tag)
                 done.set_result(job())
-            except BaseException as trouble:  # noqa: BLE001 - raised in the thread that waits
+            except BaseException as trouble:  # noqa: BLE001 - raised in the caller's thread
                 done.set_exception(trouble)
 
         def cancel() -> None:
             while not wait([done], timeout=0.2).done:  # a job that has not begun yet cannot be cancelled
-                with suppress(Exception):  # a cluster that is gone runs nothing
+                with suppress(Exception):  # the cluster may be gone
                     interrupt(tag)
 
         def expire() -> None:
@@ -173,7 +185,7 @@ class SparkFrame:
         threading.Thread(target=work, name="hush-spark", daemon=True).start()
         try:
             while not wait([done], timeout=0.2).done:
-                pass  # Ctrl-C ends the wait, whichever thread the signal comes to
+                pass  # the timeout lets Ctrl-C end the wait, whichever thread the signal reaches
         except BaseException:
             threading.Thread(target=cancel, name="hush-cancel", daemon=True).start()
             raise
@@ -182,29 +194,6 @@ class SparkFrame:
         if late.is_set():
             raise DataError(TOO_LONG.format(seconds=self.timeout))
         return done.result()
-
-
-def _new_session(user: Any) -> Any:
-    with suppress(AttributeError, NotImplementedError):
-        return user.newSession()
-    raise DataError(OLD_CONNECT)
-
-
-_KINDS = {"binary": "BINARY", "int32": "INT"}
-
-
-def _plain(value: Any) -> Any:
-    return bytearray(value) if isinstance(value, bytes) else value
-
-
-def _settings_of(spark: Any) -> dict[str, str]:
-    """What the user has set in a session, such as where a catalog is."""
-    found: dict[str, str] = {}
-    with suppress(Exception):
-        found = dict(spark.conf.getAll)
-    return {
-        name: value for name, value in found.items() if name.startswith(("spark.sql.catalog", "spark.hadoop", "fs."))
-    }
 
 
 def _drop(spark: Any, view: str) -> None:
@@ -221,11 +210,13 @@ def connect(address: str) -> Any:
     remote = address.startswith("sc://")
     if remote and find_spec("grpc") is None:
         raise DataError(MISSING_CONNECT)
-    if not remote and not _java():
+    java_home = os.environ.get("JAVA_HOME")
+    java = (Path(java_home) / "bin" / "java").exists() if java_home else shutil.which("java") is not None
+    if not remote and not java:
         raise DataError(MISSING_JAVA)
     builder = SparkSession.builder.appName("hush")
     builder = builder.remote(address) if remote else builder.master(address)
-    for name, value in {} if remote else LOCAL.items():
+    for name, value in {} if remote else LOCAL_SETTINGS.items():
         builder = builder.config(name, value)
     where = shown_address(address)
     failed = f"Spark at {where} cannot be started or reached; check the address, Java (17 or newer) and its memory"
@@ -239,7 +230,7 @@ def connect(address: str) -> Any:
 
 
 def parquet_frame(spark: Any, path: str) -> Any:
-    """The frame of a path of Parquet, as the cluster sees it."""
+    """The DataFrame of Parquet files at a path, as the cluster sees it."""
     try:
         return spark.read.parquet(path)
     except Exception:  # noqa: BLE001 - it may quote rows
@@ -256,8 +247,3 @@ def shown_address(address: str) -> str:
     if not address.startswith("sc://"):
         return address
     return "sc://" + address.removeprefix("sc://").partition("/")[0].rpartition("@")[2]
-
-
-def _java() -> bool:
-    home = os.environ.get("JAVA_HOME")
-    return (Path(home) / "bin" / "java").exists() if home else shutil.which("java") is not None
