@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.tables.column_profiles import BINS, CROWDED, SHARE, crowded_edges, round_bins
+from hush.tables.column_profiles import CROWDED_SHARE, FULL_SHARE, MOST_BINS, crowded_edges, round_bins
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
@@ -17,7 +17,7 @@ def test_round_bins_hold_the_bounds(one: float, two: float) -> None:
     low, high, bins = round_bins(min(one, two), max(one, two))
     assert low <= min(one, two) <= max(one, two) <= high
     assert low < high
-    assert 1 <= bins <= BINS
+    assert 1 <= bins <= MOST_BINS
 
 
 def edges_of(numbers: np.ndarray, least: float = 0.0) -> tuple[float, ...]:
@@ -43,9 +43,9 @@ def test_heavy_tails_get_bins_that_follow_the_rows(name: str) -> None:
         numbers = tails(seed)[name]
         edges = edges_of(numbers)
         counts = np.histogram(numbers, edges)[0]
-        assert 8 <= len(counts) <= BINS
+        assert 8 <= len(counts) <= MOST_BINS
         assert counts.sum() == len(numbers)
-        assert counts.max() < 3 * SHARE * len(numbers)
+        assert counts.max() < 3 * FULL_SHARE * len(numbers)
         assert all(float(f"{edge:.6g}") == edge for edge in edges)  # short to write
 
 
@@ -54,7 +54,7 @@ def test_bins_of_equal_width_stay_where_they_serve(name: str) -> None:
     random = np.random.default_rng(1)
     numbers = random.random(3000) if name == "uniform" else random.normal(0, 1, 3000)
     low, high, bins = round_bins(numbers.min(), numbers.max())
-    assert np.histogram(numbers, bins, (low, high))[0].max() < CROWDED * len(numbers)
+    assert np.histogram(numbers, bins, (low, high))[0].max() < CROWDED_SHARE * len(numbers)
     assert edges_of(numbers) == ()
     assert edges_of(random.pareto(0.8, 99)) == ()  # too few rows to follow
 

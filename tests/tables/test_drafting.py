@@ -281,7 +281,7 @@ def test_a_thousand_values_are_listed_and_more_are_not(tmp_path: Path) -> None:
 
 def test_a_file_larger_than_memory_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = parquet(tmp_path, c=pa.array([f"{k:040}x" for k in range(300_000)]))
-    monkeypatch.setattr(drafting, "MEMORY", 32 * 10**6)  # the texts alone take half of it
+    monkeypatch.setattr(drafting, "DRAFT_MEMORY", 32 * 10**6)  # the texts alone take half of it
     monkeypatch.setattr(duckdb, "SMALLEST_MEMORY", 0)
     assert "left out: it has more than 1000 different texts" in draft_schema(path, from_data=True)
 

@@ -47,7 +47,7 @@ def test_a_fold_is_a_sum_over_axes(data) -> None:
     np.testing.assert_array_equal(target.reshape(sizes[inner]), expected)
 
 
-@pytest.mark.parametrize("rows", [0, 1, _kernels.BLOCK - 1, _kernels.BLOCK, 3 * _kernels.BLOCK + 17])
+@pytest.mark.parametrize("rows", [0, 1, _kernels.BLOCK_ROWS - 1, _kernels.BLOCK_ROWS, 3 * _kernels.BLOCK_ROWS + 17])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_scans_count_every_width_of_code(rows, threads) -> None:
     random = np.random.default_rng(rows)
@@ -69,7 +69,7 @@ def test_scans_count_every_width_of_code(rows, threads) -> None:
         np.testing.assert_array_equal(same, twice)
 
 
-@pytest.mark.parametrize("rows", [0, 1, _kernels.BLOCK, 2 * _kernels.BLOCK + 17])
+@pytest.mark.parametrize("rows", [0, 1, _kernels.BLOCK_ROWS, 2 * _kernels.BLOCK_ROWS + 17])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_weighted_scans_add_in_64_bits(rows, threads) -> None:
     random = np.random.default_rng(rows)

@@ -142,7 +142,7 @@ def test_table_and_query_go_with_a_connection() -> None:
 
 
 def test_engines(tmp_path) -> None:
-    with pytest.raises(DataError, match="engine = 'spark': expected one of auto, memory, stream, sql"):
+    with pytest.raises(DataError, match="engine='spark': expected one of 'auto', 'memory', 'stream', 'sql'"):
         read(DATA, DOMAIN, engine="spark")
     with pytest.raises(DataError, match="the Arrow reader can be read only once; use engine='memory'"):
         read(DATA.to_reader(), DOMAIN, engine="stream")

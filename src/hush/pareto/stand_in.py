@@ -32,7 +32,7 @@ from hush.pareto.search import search
 from hush.pareto.space import ChoiceSetting, IntegerSetting, RealSetting, Setting, Settings, Space
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.ledger import Ledger
-from hush.tables.formats.file_sources import DASH, files_of
+from hush.tables.formats.file_sources import STANDARD_INPUT_PATH, files_of
 from hush.tables.table import Table
 from hush.workloads import Workload
 from hush.workloads.workload_text import parse_workload
@@ -197,7 +197,7 @@ def check_not_protected(path: str | Path, *, otherwise: str = "") -> None:
     The names are those of the path, of the files that it matches or holds, and of the targets of links. The other names
     of a file with hard links cannot be found, so such a file is refused too. `otherwise` says what else can be done.
     """
-    if str(path) == DASH:
+    if str(path) == STANDARD_INPUT_PATH:
         return
     files = files_of(path)
     names = [name for file in (Path(path).expanduser(), *files) for name in _names(file.absolute())]

@@ -12,9 +12,9 @@ import numpy as np
 
 from hush.core.compiled import njit
 
-BLOCK = 8192  # rows between which prefixes are shared: they stay in the second-level cache
-LANES = 4  # scans counted side by side: an addition need not wait for the one before to the same cell of its scan
-NEAR = 8192  # cells of the scans side by side, which should stay in the first-level cache
+BLOCK_ROWS = 8192  # prefixes of so many rows are shared by scans, and stay in the second-level cache
+MOST_LANES = 4  # scans counted side by side: an addition need not wait for the one before in the same scan
+NEAR_CELLS = 8192  # counters of the scans side by side, which should stay in the first-level cache
 
 
 @njit(nogil=True, cache=True)
@@ -51,7 +51,7 @@ def _append(cells, prefix, depth, matrices, width, line, size, first, last):  # 
 
 @njit(nogil=True, cache=True)
 def _count(counters, base, cells, lanes, rows):  # type: ignore[no-untyped-def]
-    """One addition per row to each of the scans side by side."""
+    """Add one for each row to each of the scans side by side."""
     increment = np.uint32(1)
     c0, c1, c2, c3 = cells[0], cells[1], cells[2], cells[3]
     h0, h1, h2, h3 = counters[base[0] :], counters[base[1] :], counters[base[2] :], counters[base[3] :]
@@ -77,7 +77,7 @@ def _count(counters, base, cells, lanes, rows):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _add(counters, base, cells, lanes, weights):  # type: ignore[no-untyped-def]
-    """The weight of each row, added to each of the scans side by side."""
+    """Add the weight of each row to each of the scans side by side."""
     for lane in range(lanes):
         h, c = counters[base[lane] :], cells[lane]
         for i in range(weights.shape[0]):
@@ -88,20 +88,21 @@ def _add(counters, base, cells, lanes, weights):  # type: ignore[no-untyped-def]
 def scan(matrices, weights, layout, sizes, scans, shared, counters, first, last):  # type: ignore[no-untyped-def]
     """Add rows first .. last-1 to the counters of every scan: O(rows x scans).
 
-    A row counts once, in uint32 counters, or as often as its weight says, in int64 ones; `weights` is None or int64.
-    `scans` are attributes (padded), lengths, cells and offsets into the counters. They are sorted by their attributes;
-    scan s has the first `shared[s]` in common with the one before it, whose combined codes are still in `prefixes`.
+    A row counts once, in uint32 counters, or as often as its weight says, in int64 counters; `weights` is None or
+    int64. `scans` are attributes (padded), lengths, cells and offsets into the counters, sorted by attributes; scan s
+    shares its first `shared[s]` attributes with the scan before it, whose combined codes are still in `prefixes`.
     """
     width, line = layout
     attributes, lengths, extents, offsets = scans
-    prefixes = np.empty((max(1, attributes.shape[1]), BLOCK), np.uint32)
-    cells = np.empty((LANES, BLOCK), np.uint32)
-    base = np.zeros(LANES, np.int64)
-    for start in range(first, last, BLOCK):
-        rows = min(BLOCK, last - start)
+    prefixes = np.empty((max(1, attributes.shape[1]), BLOCK_ROWS), np.uint32)
+    cells = np.empty((MOST_LANES, BLOCK_ROWS), np.uint32)
+    base = np.zeros(MOST_LANES, np.int64)
+    for start in range(first, last, BLOCK_ROWS):
+        rows = min(BLOCK_ROWS, last - start)
         lane = 0
         used = 0
         for s in range(lengths.shape[0]):
+            # The empty clique has one cell, the total.
             length = lengths[s]
             if length == 0:
                 if weights is None:
@@ -109,13 +110,15 @@ def scan(matrices, weights, layout, sizes, scans, shared, counters, first, last)
                 else:
                     counters[offsets[s]] += weights[start : start + rows].sum()
                 continue
-            if lane == LANES or (lane > 0 and used + extents[s] > NEAR):
+            # Count the scans side by side once no other fits beside them.
+            if lane == MOST_LANES or (lane > 0 and used + extents[s] > NEAR_CELLS):
                 if weights is None:
                     _count(counters, base, cells, lane, rows)
                 else:
                     _add(counters, base, cells, lane, weights[start : start + rows])
                 lane = 0
                 used = 0
+            # The cell of each row, from the shared prefix on; longer prefixes are kept for the next scan.
             for depth in range(min(shared[s], length - 1), length):
                 a = attributes[s, depth]
                 written = prefixes[depth] if depth < length - 1 else cells[lane]
@@ -131,32 +134,39 @@ def scan(matrices, weights, layout, sizes, scans, shared, counters, first, last)
 
 
 @njit(nogil=True, cache=True)
-def fold(source, sizes, outer, outer_length, inner, inner_length, target):  # type: ignore[no-untyped-def]
-    """Add the cells of a clique onto those of a clique within it: O(cells of the larger).
+def _alternating_axes(sizes, outer, outer_length, inner, inner_length, extent, step):  # type: ignore[no-untyped-def]
+    """Merge neighbouring axes that are both kept or both summed; how many axes are left, the innermost first.
 
-    Neighbouring axes with the same fate are one axis here, so that kept and summed ones alternate; the innermost two
-    are plain loops.
+    `extent` gets the length of each axis, `step` its stride in the inner clique, 0 for a summed axis.
     """
-    extent = np.ones(outer_length + 2, np.int64)
-    step = np.zeros(outer_length + 2, np.int64)
     axes = 0
     stride = 1
     i = inner_length - 1
-    previous = -1
+    previous = -1  # of an axis: 1 if it is kept, 0 if it is summed
     for o in range(outer_length - 1, -1, -1):
         kept = i >= 0 and inner[i] == outer[o]
-        fate = 1 if kept else 0
+        current = 1 if kept else 0
         n = sizes[outer[o]]
-        if fate == previous:
+        if current == previous:
             extent[axes - 1] *= n
         else:
             extent[axes] = n
             step[axes] = stride if kept else 0
             axes += 1
-            previous = fate
+            previous = current
         if kept:
             stride *= n
             i -= 1
+    return axes
+
+
+@njit(nogil=True, cache=True)
+def fold(source, sizes, outer, outer_length, inner, inner_length, target):  # type: ignore[no-untyped-def]
+    """Add the cells of a clique onto those of a clique within it: O(cells of the larger)."""
+    extent = np.ones(outer_length + 2, np.int64)
+    step = np.zeros(outer_length + 2, np.int64)
+    axes = _alternating_axes(sizes, outer, outer_length, inner, inner_length, extent, step)
+    # Of the innermost two axes, one is kept and one is summed: a plane is added by plain loops.
     width, height = extent[0], extent[1]
     counter = np.zeros(outer_length + 2, np.int64)
     at = 0
@@ -185,6 +195,7 @@ def fold(source, sizes, outer, outer_length, inner, inner_length, target):  # ty
                     total += np.int64(plane[cell])
                     cell += np.uint64(width)
                 target[at + j] += total
+        # Advance the outer axes like an odometer, and with them the place in the target.
         for axis in range(2, axes):
             counter[axis] += 1
             at += step[axis]
@@ -217,7 +228,7 @@ def drain(first, last, fresh, counters, sizes, scans, chosen, cliques, results):
 
 @njit(nogil=True, cache=True)
 def nanoseconds(cells, rows, costs):  # type: ignore[no-untyped-def]
-    """Predicted time of one scan: dearer per row once its counters leave the cache."""
+    """Predicted time of one scan; a row takes longer once the counters leave the cache."""
     scan_cost, miss_cost, near, cell_cost = costs
     misses = max(0.0, math.log2(cells / near))
     return rows * (scan_cost + miss_cost * misses) + cell_cost * cells
@@ -238,6 +249,7 @@ def merge(cliques, lengths, cells, sizes, rows, window, largest, spare, costs): 
     chosen = np.zeros(count, np.int64)
     scans = 0
     for k in range(count):
+        # The best of a new scan and the latest scans.
         cost = nanoseconds(cells[k], rows, costs)
         best = -1
         grown = 0.0
@@ -255,6 +267,7 @@ def merge(cliques, lengths, cells, sizes, rows, window, largest, spare, costs): 
                 added += cell_cost * (union - scan_cells[s]) * folds[s]
             if added < cost:
                 cost, best, grown = added, s, union
+        # Put the clique there.
         if best < 0:
             best, grown = scans, cells[k]
             scans += 1

@@ -1,4 +1,7 @@
-"""Column profiles: what the rows of a source show about its columns, for a draft of a schema.
+"""Column profiles: the kind, values, bounds and bins that the rows of a source suggest for each column of a draft.
+
+Bins have round edges and equal width. If one of them would hold a good part of the rows, as in a column with a long
+tail, crowded bins are cut into narrower ones, and bins with few rows are joined.
 
 Privacy: exact facts about the rows.
 """
@@ -22,17 +25,26 @@ from hush.tables.dialects.dialect import Dialect, Family
 from hush.tables.refusal_causes import ALWAYS_MISSING, MISSING_AMONG_NUMBERS
 from hush.tables.sources import RowSource
 
-MOST_VALUES = 1000
-MOST_INTEGERS = 128  # that are a level each; more are put into bins
-MOST_DECIMALS = 4  # that are taken for a step
-FEW_VALUES = 30  # so many may all differ and still be categories
-POINT_SHARE, POINT_ROWS = 0.1, 20  # of the rows, and how many, from which a number is suggested as a point
-_CANDIDATES = 3
-_SPELLINGS = ((".", ""), (".", ","), (",", ""), (",", "."), (",", " "), (".", "'"), (".", " "))
-_SIGNS = ("$", "€", "£", "¥", "₹", "%", "USD", "EUR", "GBP", "CHF")
-LONGEST_VALUE = 200
-MEMORY = 10**9
-UNKNOWN, UNSUPPORTED = "", "unsupported"  # kinds where the file declares no type, or one that no kind of column holds
+MOST_VALUES = 1000  # texts of a categorical column
+LONGEST_VALUE = 200  # characters
+MOST_INTEGERS = 128  # with a level each; wider ranges get bins
+MOST_DECIMALS = 4  # of a step
+FEW_VALUES = 30  # texts that may all differ and still be categories
+DRAFT_MEMORY = 10**9  # bytes
+# A number becomes a point if it is held by this share of the rows, and by so many rows.
+POINT_SHARE, POINT_ROWS = 0.1, 20
+_POINT_CANDIDATES = 3
+# Bins follow the rows if a bin of equal width would hold the crowded share. A bin then ends where it holds the full
+# share, or the smallest share at `WIDENING_FACTOR` times the width of the bin before.
+MOST_BINS = 32
+FEWEST_ROWS = 100  # for bins that follow the rows
+CROWDED_SHARE, FULL_SHARE, SMALLEST_SHARE = 1 / 4, 1 / 24, 1 / 1000
+WIDENING_FACTOR = 2
+MOST_ROUNDS = 8  # of cutting crowded bins
+CountBelow = Callable[[Sequence[float]], Sequence[int]]  # how many rows hold a number below each given one
+_USUAL_SPELLINGS = ((".", ""), (".", ","), (",", ""), (",", "."), (",", " "), (".", "'"), (".", " "))
+_USUAL_SIGNS = ("$", "€", "£", "¥", "₹", "%", "USD", "EUR", "GBP", "CHF")
+UNKNOWN, UNSUPPORTED = "", "unsupported"  # kinds if the source declares no type, or one that no kind of column holds
 DECLARED_KINDS = {
     Family.BOOLEAN: "boolean",
     Family.INTEGER: "integer",
@@ -42,18 +54,18 @@ DECLARED_KINDS = {
     Family.TEXT: "categorical",
 }
 _NUMBER_KINDS = ("integer", "numeric")
-_BATCH, _FEW = 40, 10  # columns per pass over the rows: of a file, and where rows lie elsewhere
-_MARKS = (*ALWAYS_MISSING, *MISSING_AMONG_NUMBERS)
-_INTEGER = r"[+-]?(0|[1-9][0-9]{0,14})([.]0+)?"
-_NUMBER = r"[+-]?(0|[1-9][0-9]*|)([.][0-9]*)?([eE][+-]?[0-9]+)?"
-_INFINITE = r"[+-]?inf(inity)?"
-_PADDED = r"[^0-9]*0[0-9](.|\n)*"  # such as 007
-_DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?"
+_COLUMNS_PER_PASS, _REMOTE_COLUMNS_PER_PASS = 40, 10
+_MISSING_MARKS = (*ALWAYS_MISSING, *MISSING_AMONG_NUMBERS)
+_INTEGER_PATTERN = r"[+-]?(0|[1-9][0-9]{0,14})([.]0+)?"
+_NUMBER_PATTERN = r"[+-]?(0|[1-9][0-9]*|)([.][0-9]*)?([eE][+-]?[0-9]+)?"
+_INFINITE_PATTERN = r"[+-]?inf(inity)?"
+_PADDED_PATTERN = r"[^0-9]*0[0-9](.|\n)*"  # such as 007
+_DAY_PATTERN = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnProfile:
-    """What the rows show about one column; `values` is None where they are too many or too long to list."""
+    """What the rows show about one column; `values` is None if they are too many or too long to list."""
 
     kind: str
     missing: bool
@@ -66,21 +78,21 @@ class ColumnProfile:
     distinct: int
     values: tuple[str, ...] | None
     marks: tuple[str, ...] = ()  # texts that mean missing among numbers
-    texts: int = 0  # rows that hold neither blank nor a mark for missing
+    texts: int = 0  # rows whose text is neither blank nor a mark for missing
     spelling: NumberSpelling = PLAIN
     points: tuple[float, ...] = ()
-    edges: tuple[float, ...] = ()  # of bins that follow the rows, where bins of equal width would not serve
-    step: float | None = None  # of which all numbers are multiples
+    edges: tuple[float, ...] = ()  # of bins that follow the rows; empty for bins of equal width
+    step: float | None = None  # all numbers are multiples of it
 
     @property
     def near_unique(self) -> bool:
-        """Whether it holds texts of which nearly every row has its own, such as names or tickets."""
+        """Whether nearly every row has a text of its own, such as a name or a ticket."""
         different = self.distinct if self.values is None else len(self.values)
         return self.kind == "categorical" and different >= FEW_VALUES and 2 * different > self.texts
 
 
 def read_profiles(source: RowSource, kinds: Sequence[str]) -> list[ColumnProfile | None]:
-    """The profile of every column, in a few passes of small memory; None for types that hush cannot hold.
+    """The profile of every column, in a few passes of small memory; None for types that no kind of column holds.
 
     Privacy: exact facts about the rows. Errors hold no cell.
     """
@@ -90,8 +102,8 @@ def read_profiles(source: RowSource, kinds: Sequence[str]) -> list[ColumnProfile
             "or draft from the declared types, without --from-data"
         )
     columns = [k for k, kind in enumerate(kinds) if kind != UNSUPPORTED]
-    facts: dict[int, dict[str, Any]] = {}
-    at_once = _FEW if source.dialect.remote else _BATCH
+    facts: dict[int, dict[str, Any]] = {}  # by column, then by the name of the fact
+    at_once = _REMOTE_COLUMNS_PER_PASS if source.dialect.remote else _COLUMNS_PER_PASS
     try:
         for start in range(0, len(columns), at_once):
             facts |= _facts(source, kinds, columns[start : start + at_once])
@@ -103,14 +115,16 @@ def read_profiles(source: RowSource, kinds: Sequence[str]) -> list[ColumnProfile
         profiles |= _pointed(source, kinds, {k: profiles[k] for k in columns if profiles[k].kind in _NUMBER_KINDS})
         profiles |= {k: _binned(source, kinds, k, profiles[k]) for k in columns if profiles[k].kind in _NUMBER_KINDS}
     except SizeError:
-        raise DataError(f"{source.name}: too large to look at in {readable(MEMORY)}; draft without the data") from None
+        raise DataError(
+            f"{source.name}: too large to look at in {readable(DRAFT_MEMORY)}; draft without the data"
+        ) from None
     if columns and not facts[columns[0]]["total"]:
         raise DataError(f"{source.name}: there are no rows to look at; draft from the header alone")
     return [profiles.get(k) for k in range(len(kinds))]
 
 
 def _texts_of(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -> str:
-    """SELECT of columns as trimmed text, blank as null, so that one set of rules serves all types."""
+    """SELECT of columns as trimmed text, with null for blank, so that the same rules serve all types."""
     sql, texts = source.dialect, []
     for k in columns:
         x, family = f"c{k}", sql.family(source.types[k])
@@ -125,15 +139,15 @@ def _ask(
     source: RowSource,
     kinds: Sequence[str],
     columns: Sequence[int],
-    wanted: Sequence[str],
+    aggregates: Sequence[str],
     *prepared: Mapping[str, str],
 ) -> tuple[Any, ...]:
-    """Aggregates over some columns as texts, and over what is prepared from them, step by step, once per row."""
+    """Aggregates over the texts of some columns; each step of `prepared` adds expressions that later ones may use."""
     rows = _texts_of(source, kinds, columns)
     for step in prepared:
         more = ", ".join(f"{expression} AS {name}" for name, expression in step.items())
         rows = f"SELECT *, {more} FROM ({rows}) AS texts {source.dialect.fence}"
-    select = f"SELECT {', '.join(wanted)} FROM ({rows}) AS prepared"
+    select = f"SELECT {', '.join(aggregates)} FROM ({rows}) AS prepared"
     with source.session() as session:
         return source.dialect.fetch_row(session, select, source.failure)
 
@@ -142,8 +156,8 @@ def _facts(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -> d
     sql, prepared = source.dialect, {}
     for k in columns:
         x = f"c{k}"
-        prepared[f"number{k}"] = f"(CASE WHEN {sql.matches(x, _NUMBER)} THEN {sql.number_or_null(x)} END)"
-        prepared[f"moment{k}"] = f"(CASE WHEN {sql.matches(x, _DAY)} THEN {sql.moment_or_null(x)} END)"
+        prepared[f"number{k}"] = f"(CASE WHEN {sql.matches(x, _NUMBER_PATTERN)} THEN {sql.number_or_null(x)} END)"
+        prepared[f"moment{k}"] = f"(CASE WHEN {sql.matches(x, _DAY_PATTERN)} THEN {sql.moment_or_null(x)} END)"
         prepared[f"clock{k}"] = sql.time_or_null(x)
     asked = [_questions(k, sql) for k in columns]
     answers = iter(_ask(source, kinds, columns, [fact for questions in asked for fact in questions.values()], prepared))
@@ -160,11 +174,11 @@ def _distinct(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -
 
 
 def _questions(k: int, sql: Dialect) -> dict[str, str]:
-    """What is asked of a column of texts, as SQL aggregates."""
+    """The facts about a column of texts, as SQL aggregates."""
     x, moment, clock = f"c{k}", f"moment{k}", f"CAST(clock{k} AS DATE)"
     day, number = f"CAST({moment} AS DATE)", f"(CASE WHEN abs(number{k}) < {sql.number(math.inf)} THEN number{k} END)"
-    always, among = _texts(ALWAYS_MISSING, sql), _texts(_MARKS, sql)
-    marks = " ".join(f"WHEN {_texts([mark], sql)} THEN {1 << bit}" for bit, mark in enumerate(_MARKS))
+    always, among = _texts(ALWAYS_MISSING, sql), _texts(_MISSING_MARKS, sql)
+    marks = " ".join(f"WHEN {_texts([mark], sql)} THEN {1 << bit}" for bit, mark in enumerate(_MISSING_MARKS))
     return {
         "total": "count(*)",
         "present": f"count({x})",
@@ -172,9 +186,9 @@ def _questions(k: int, sql: Dialect) -> dict[str, str]:
         "solid": f"count(*) FILTER (WHERE {x} NOT IN ({among}))",
         "marks": f"bit_or(CASE {x} {marks} END)",  # a set as bits, since DISTINCT would hold every text
         "booleans": f"count(*) FILTER (WHERE lower({x}) IN ('true', 'false'))",
-        "integers": f"count(*) FILTER (WHERE {sql.matches(x, _INTEGER)})",
+        "integers": f"count(*) FILTER (WHERE {sql.matches(x, _INTEGER_PATTERN)})",
         "numbers": f"count({number})",
-        "infinite": f"count(*) FILTER (WHERE {sql.matches(f'lower({x})', _INFINITE)})",
+        "infinite": f"count(*) FILTER (WHERE {sql.matches(f'lower({x})', _INFINITE_PATTERN)})",
         "days": f"count({day})",
         "timed": f"count(*) FILTER (WHERE {moment} <> {day})",
         "clocks": f"count(*) FILTER (WHERE {clock} = {sql.day(ANY_DAY)})",
@@ -192,7 +206,7 @@ def _texts(texts: Sequence[str], sql: Dialect) -> str:
 
 
 def _kind_of(facts: dict[str, Any]) -> str:
-    """The narrowest kind that holds every value; "" if there is none to judge by."""
+    """The narrowest kind that holds every value; "" if the column has no value."""
     solid = facts["solid"]
     if solid and facts["booleans"] == solid:
         return "boolean"
@@ -209,7 +223,7 @@ def _kind_of(facts: dict[str, Any]) -> str:
 
 def _profile(facts: dict[str, Any], values: tuple[str, ...] | None) -> ColumnProfile:
     kind = _kind_of(facts)
-    seen = [mark for bit, mark in enumerate(_MARKS) if (facts["marks"] or 0) >> bit & 1]
+    seen = [mark for bit, mark in enumerate(_MISSING_MARKS) if (facts["marks"] or 0) >> bit & 1]
     marks = [mark for mark in seen if kind != "categorical" or mark in ALWAYS_MISSING]
     return ColumnProfile(
         kind=kind,
@@ -228,23 +242,25 @@ def _profile(facts: dict[str, Any], values: tuple[str, ...] | None) -> ColumnPro
 
 
 def _spelled(source: RowSource, kinds: Sequence[str], profiles: dict[int, ColumnProfile]) -> dict[int, ColumnProfile]:
-    """The columns of texts that are all numbers in one of the usual spellings, as columns of numbers."""
-    spellings = [NumberSpelling(decimal=mark, thousands=group, strip=_SIGNS) for mark, group in _SPELLINGS]
-    found: dict[int, ColumnProfile] = {}
+    """New profiles of the columns whose texts are all numbers in one of the usual spellings."""
+    spellings = [NumberSpelling(decimal=mark, thousands=group, strip=_USUAL_SIGNS) for mark, group in _USUAL_SPELLINGS]
+    spelled: dict[int, ColumnProfile] = {}
     sql = source.dialect
     for k, profile in profiles.items():
-        solid = f"(CASE WHEN c{k} NOT IN ({_texts(_MARKS, sql)}) THEN c{k} END)"
-        numbers = {f"x{at}": f"({sql.spelled_number_or_null('solid', each)})" for at, each in enumerate(spellings)}
-        wanted = ["count(solid)", f"count(*) FILTER (WHERE {sql.matches('solid', _PADDED)})"]
-        wanted += [f"bool_or(position({_texts([sign], sql)} IN solid) > 0)" for sign in _SIGNS]
+        solid = f"(CASE WHEN c{k} NOT IN ({_texts(_MISSING_MARKS, sql)}) THEN c{k} END)"
+        numbers = {
+            f"x{at}": f"({sql.spelled_number_or_null('solid', spelling)})" for at, spelling in enumerate(spellings)
+        }
+        wanted = ["count(solid)", f"count(*) FILTER (WHERE {sql.matches('solid', _PADDED_PATTERN)})"]
+        wanted += [f"bool_or(position({_texts([sign], sql)} IN solid) > 0)" for sign in _USUAL_SIGNS]
         for x in numbers:
             wanted += [f"count({x})", f"min({x})", f"max({x})", f"count(*) FILTER (WHERE {sql.is_whole(x)})"]
         texts, padded, *answers = _ask(source, kinds, [k], wanted, {"solid": solid}, numbers)
-        signs = tuple(sign for sign, seen in zip(_SIGNS, answers, strict=False) if seen)
+        signs = tuple(sign for sign, seen in zip(_USUAL_SIGNS, answers, strict=False) if seen)
         for at, spelling in enumerate(spellings):
-            count, low, high, whole = answers[len(_SIGNS) + 4 * at :][:4]
+            count, low, high, whole = answers[len(_USUAL_SIGNS) + 4 * at :][:4]
             if texts and not padded and count == texts:
-                found[k] = replace(
+                spelled[k] = replace(
                     profile,
                     kind="integer" if whole == texts else "numeric",
                     missing=profile.missing or bool(profile.marks),
@@ -254,11 +270,11 @@ def _spelled(source: RowSource, kinds: Sequence[str], profiles: dict[int, Column
                     spelling=replace(spelling, strip=signs),
                 )
                 break
-    return found
+    return spelled
 
 
 def _pointed(source: RowSource, kinds: Sequence[str], profiles: dict[int, ColumnProfile]) -> dict[int, ColumnProfile]:
-    """The columns of numbers with those numbers that hold a good share of the rows."""
+    """The profiles of columns of numbers, each with the numbers that a good share of its rows holds."""
     if not profiles:
         return {}
     sql = source.dialect
@@ -277,17 +293,17 @@ def _pointed(source: RowSource, kinds: Sequence[str], profiles: dict[int, Column
 
 
 def _binned(source: RowSource, kinds: Sequence[str], k: int, profile: ColumnProfile) -> ColumnProfile:
-    """A column of numbers with the edges of bins that follow its rows, and with its step."""
+    """The profile of a column of numbers, with edges of bins if they should follow the rows, and with its step."""
     whole, low, high = profile.kind == "integer", profile.low or 0.0, profile.high or 0.0
     if whole and high - low < MOST_INTEGERS:
         return profile
     sql = source.dialect
     number = {"x": f"({sql.spelled_number_or_null(f'c{k}', profile.spelling)})"}
-    apart = "".join(f" AND x <> {sql.number(point)}" for point in profile.points)
+    no_point = "".join(f" AND x <> {sql.number(point)}" for point in profile.points)
 
     def below(numbers: Sequence[float]) -> tuple[int, ...]:
-        wanted = [f"count(*) FILTER (WHERE x < {sql.number(each)}{apart})" for each in numbers]
-        return _ask(source, kinds, [k], wanted, number)
+        counts = [f"count(*) FILTER (WHERE x < {sql.number(edge)}{no_point})" for edge in numbers]
+        return _ask(source, kinds, [k], counts, number)
 
     step = 1.0 if whole else _step(source, kinds, k, profile.spelling)
     edges = crowded_edges(low, high + whole, below, least=step or 0.0)
@@ -295,36 +311,27 @@ def _binned(source: RowSource, kinds: Sequence[str], k: int, profile: ColumnProf
 
 
 def _step(source: RowSource, kinds: Sequence[str], k: int, spelling: NumberSpelling) -> float | None:
-    """1, 0.1, 0.01 and so on, by the decimals of the numbers of a column; None where there are many."""
+    """1, 0.1, 0.01 and so on, by the decimals of a column's numbers; None if they have more than `MOST_DECIMALS`."""
     sql, mark = source.dialect, re.escape(spelling.decimal)
     exponent = sql.matches(f"c{k}", r".*[0-9.][eE][+-]?[0-9]+")
     patterns = [rf"[^{mark}]*({mark}[0-9]{{0,{most}}}([^0-9].*)?)?" for most in range(MOST_DECIMALS + 1)]
     number = {"x": f"({sql.spelled_number_or_null(f'c{k}', spelling)})"}
-    wanted = [f"bool_and(x IS NULL OR ({sql.matches(f'c{k}', each)} AND NOT {exponent}))" for each in patterns]
-    fits = _ask(source, kinds, [k], wanted, number)
+    tests = [f"bool_and(x IS NULL OR ({sql.matches(f'c{k}', pattern)} AND NOT {exponent}))" for pattern in patterns]
+    fits = _ask(source, kinds, [k], tests, number)
     return next((float(f"1e-{decimals}") for decimals, fit in enumerate(fits) if fit), None)
 
 
 def _frequent(source: RowSource, kinds: Sequence[str], k: int, x: str) -> list[float]:
-    """Finite numbers of a column that may hold a good share of its rows."""
-    if top := source.dialect.frequent(x, _CANDIDATES):
-        (found,) = _ask(source, kinds, [k], [top])
+    """A few finite numbers of a column that may be held by a good share of its rows."""
+    if top := source.dialect.frequent(x, _POINT_CANDIDATES):
+        (numbers,) = _ask(source, kinds, [k], [top])
     else:
         rows = f"SELECT {x} AS x FROM ({_texts_of(source, kinds, [k])}) AS texts"
-        select = f"SELECT x FROM ({rows}) AS numbers GROUP BY x ORDER BY count(*) DESC LIMIT {_CANDIDATES}"
+        select = f"SELECT x FROM ({rows}) AS numbers GROUP BY x ORDER BY count(*) DESC LIMIT {_POINT_CANDIDATES}"
         with source.session() as session:
-            batches = source.dialect.stream(session, select, _CANDIDATES, source.failure)
-            found = [number for batch in batches for number in batch.column(0).to_pylist()]
-    return [number for number in found or () if number is not None and math.isfinite(number)]
-
-
-BINS = 32
-FEWEST_ROWS = 100  # that bins can follow
-CROWDED = 0.25  # share of the rows in one bin of equal width from which bins follow the rows
-SHARE, SMALLEST_SHARE = 1 / 24, 1 / 1000  # of the rows in a bin: where it is full, and where a wide one may end
-WIDENING = 2  # times the width of the bin before, where a bin with few rows ends
-TURNS = 8
-CountBelow = Callable[[Sequence[float]], Sequence[int]]  # how many rows hold a number below each of some
+            batches = source.dialect.stream(session, select, _POINT_CANDIDATES, source.failure)
+            numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
+    return [number for number in numbers or () if number is not None and math.isfinite(number)]
 
 
 def round_bins(low: float, high: float, *, least: float = 0.0) -> tuple[float, float, int]:
@@ -336,14 +343,14 @@ def round_bins(low: float, high: float, *, least: float = 0.0) -> tuple[float, f
     grid = _grid(low, high, least)
     if grid is None:
         top = math.nextafter(low, math.inf) if abs(low) > 2**52 else low + 1
-        return (low, top, 1) if low == high else (low, high, BINS)
+        return (low, top, 1) if low == high else (low, high, MOST_BINS)
     step, first, last = grid
     with localcontext(prec=800):
         return float(first * step), float(last * step), last - first
 
 
 def crowded_edges(low: float, high: float, below: CountBelow, *, least: float = 0.0) -> tuple[float, ...]:
-    """Edges of bins that follow the rows, no narrower than `least`; empty where bins of equal width serve.
+    """Edges of bins that follow the rows, no narrower than `least`; empty if bins of equal width serve.
 
     Privacy: the edges depend on exact counts, as all of a draft does.
     """
@@ -352,15 +359,19 @@ def crowded_edges(low: float, high: float, below: CountBelow, *, least: float = 
         return ()
     with localcontext(prec=800):
         step, first, last = grid
+        # Start from bins of equal width; they serve unless one of them is crowded.
         width = {Decimal(k) * step: step for k in range(first, last)}  # of each bin, by its lower edge
         top = Decimal(last) * step
         counts = _counted([*width, top], below)
         rows = sum(counts)
-        if rows < FEWEST_ROWS or max(counts) < CROWDED * rows:
+        if rows < FEWEST_ROWS or max(counts) < CROWDED_SHARE * rows:
             return ()
-        for _ in range(TURNS):
-            crowded = [edge for edge, held in zip(sorted(width), counts, strict=True) if held > SHARE * rows]
-            cuts = {edge: _narrower(width[edge]) for edge in crowded}
+        # Cut full bins into narrower ones, round after round.
+        for _ in range(MOST_ROUNDS):
+            crowded = [edge for edge, held in zip(sorted(width), counts, strict=True) if held > FULL_SHARE * rows]
+            # A quarter or a fifth of a round width is round too: 5 -> 1, 2 -> 0.5, 1 -> 0.2.
+            factors = {edge: 4 if width[edge].normalize().as_tuple().digits == (2,) else 5 for edge in crowded}
+            cuts = {edge: width[edge] / factor for edge, factor in factors.items()}
             cuts = {edge: narrow for edge, narrow in cuts.items() if narrow >= Decimal(repr(least))}
             if not cuts:
                 break
@@ -368,11 +379,20 @@ def crowded_edges(low: float, high: float, below: CountBelow, *, least: float = 
                 parts = int(width[edge] / narrow)
                 width |= {edge + narrow * part: narrow for part in range(parts)}
             counts = _counted([*sorted(width), top], below)
-        return _joined([*sorted(width), top], counts, rows)
+        # Join bins until each is full, or wide enough.
+        edges = [*sorted(width), top]
+        kept, held = [edges[0]], 0
+        for edge, count in zip(edges[1:-1], counts, strict=False):
+            held += count
+            wide = len(kept) > 1 and edge - kept[-1] >= WIDENING_FACTOR * (kept[-1] - kept[-2])
+            if held >= FULL_SHARE * rows or (wide and held >= SMALLEST_SHARE * rows):
+                kept.append(edge)
+                held = 0
+        return tuple(map(float, (*kept, top)))
 
 
 def _grid(low: float, high: float, least: float) -> tuple[Decimal, int, int] | None:
-    """A round step, and the multiples of it that bound two numbers; None where there is none."""
+    """A round step, and the multiples of it that bound two numbers; None if the span is zero or infinite."""
     span = high - low
     if not math.isfinite(span) or span < 1e-300:
         return None
@@ -381,29 +401,12 @@ def _grid(low: float, high: float, least: float) -> tuple[Decimal, int, int] | N
         for step in (power * factor for factor in (1, 2, 5, 10, 20, 50, 100, 200)):
             first = (Decimal(low) / step).to_integral_value(ROUND_FLOOR)
             last = (Decimal(high) / step).to_integral_value(ROUND_CEILING)
-            if last - first <= BINS and step >= Decimal(repr(least)):
+            if last - first <= MOST_BINS and step >= Decimal(repr(least)):
                 break
         return step, int(first), int(last)
-
-
-def _narrower(width: Decimal) -> Decimal:
-    """A quarter or a fifth of a round width, which is round too: 5 -> 1, 2 -> 0.5, 1 -> 0.2."""
-    return width / 4 if width.normalize().as_tuple().digits == (2,) else width / 5
 
 
 def _counted(edges: Sequence[Decimal], below: CountBelow) -> list[int]:
     """The rows in each bin; the last one is closed."""
     totals = below([*map(float, edges[:-1]), math.inf])
     return [after - before for before, after in pairwise(totals)]
-
-
-def _joined(edges: Sequence[Decimal], counts: Sequence[int], rows: int) -> tuple[float, ...]:
-    """The edges at which a bin is full, or wide enough."""
-    kept, held = [edges[0]], 0
-    for edge, count in zip(edges[1:-1], counts, strict=False):
-        held += count
-        wide = len(kept) > 1 and edge - kept[-1] >= WIDENING * (kept[-1] - kept[-2])
-        if held >= SHARE * rows or (wide and held >= SMALLEST_SHARE * rows):
-            kept.append(edge)
-            held = 0
-    return tuple(map(float, (*kept, edges[-1])))

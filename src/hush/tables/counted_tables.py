@@ -1,4 +1,4 @@
-"""Tables that can be counted by the kernels: rows held in memory, or streamed from their source."""
+"""Counted tables: rows held in memory or streamed from their source, and counted by the kernels."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from hush.tables.scan_plan import plan_scans
 from hush.tables.sources import BYTES_PER_COUNT, RowSource
 from hush.tables.table import CoarseTable, Counts, Progress, Table, check_counts
 
-MOST_ROWS = 2**19  # of a block
-MOST_BYTES = 2**25
+MOST_BLOCK_ROWS, MOST_BLOCK_BYTES = 2**19, 2**25
 
 
 class MemoryTable(Table):
@@ -51,7 +50,7 @@ class MemoryTable(Table):
         progress: Progress | None = None,
         rows: CappedRows | None = None,
     ) -> MemoryTable:
-        """Read and encode every row, or take `rows`; SizeError where the codes take more than half of the limit.
+        """Read and encode every row, or `rows`; SizeError if the codes take more than half of the limit.
 
         Privacy: reads the data. The error does not say how large the table is.
         """
@@ -69,26 +68,27 @@ class MemoryTable(Table):
 
     @property
     def total_rows(self) -> int | None:
-        """What a column of counts adds up to; None without one."""
+        """The sum of the counts column; None without one."""
         return self._total
 
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
         rows = sum(block.rows for block in self._blocks)
         weighted = self._total is not None
-        return tally(self._domain, cliques, self._layout, self._reported(progress), rows=rows, weighted=weighted)
+
+        def blocks() -> Iterator[Block]:
+            for number, block in enumerate(self._blocks, start=1):
+                yield block
+                if progress is not None:
+                    progress(number / len(self._blocks))
+
+        return tally(self._domain, cliques, self._layout, blocks(), rows=rows, weighted=weighted)
 
     def coarse(self, codes: Mapping[str, Integers]) -> CoarseTable:
         return _CoarseMemoryTable(self, codes, self._layout, self._blocks)
 
-    def _reported(self, progress: Progress | None) -> Iterator[Block]:
-        for number, block in enumerate(self._blocks):
-            yield block
-            if progress is not None:
-                progress((number + 1) / len(self._blocks))
-
 
 class _CoarseMemoryTable(CoarseTable):
-    """The same with every code replaced once, so that tables over wide columns are never made."""
+    """Merged levels of a memory table: every code is replaced once, so that wide tables are never counted."""
 
     def __init__(self, table: Table, codes: Mapping[str, Integers], layout: Layout, blocks: Sequence[Block]) -> None:
         super().__init__(table, codes)
@@ -111,7 +111,7 @@ class _CoarseMemoryTable(CoarseTable):
 
 
 def _recoded(block: Block, layout: Layout, domain: Domain, codes: Mapping[str, Integers]) -> Block:
-    """A block with merged levels, in the same types."""
+    """The block with merged levels, in the same types."""
     matrices = tuple(matrix.copy() for matrix in block.matrices)
     for index, name in enumerate(domain):
         if name in codes:
@@ -121,13 +121,13 @@ def _recoded(block: Block, layout: Layout, domain: Domain, codes: Mapping[str, I
 
 
 def encoded_blocks(capped: CappedRows, layout: Layout, progress: Progress | None) -> Iterator[Block]:
-    """The selected rows as blocks, while they are read.
+    """The selected rows as blocks, encoded as they are read.
 
     Privacy: `progress` learns the fraction done, never how many rows.
     """
     reached = 0.0
     width = line_bytes(capped.columns, capped.source.counts)
-    rows = max(1024, min(MOST_ROWS, MOST_BYTES // width))
+    rows = max(1024, min(MOST_BLOCK_ROWS, MOST_BLOCK_BYTES // width))
     with capped.session() as session:
         for batch in capped.batches(session, rows):
             if batch.num_rows:
@@ -143,12 +143,12 @@ def encoded_blocks(capped: CappedRows, layout: Layout, progress: Progress | None
 
 
 def line_bytes(columns: Sequence[Column], counts: str | None) -> int:
-    """Bytes that a line takes when it is encoded."""
+    """Bytes of an encoded line."""
     return sum(column.dtype.itemsize for column in columns) + (0 if counts is None else BYTES_PER_COUNT)
 
 
 def check_codes(columns: Sequence[Column], codes: Sequence[Codes]) -> None:
-    """Refuse codes beyond a column's levels, which would be a bug: the kernels do not check bounds."""
+    """Refuse codes beyond a column's levels, which would be a bug of hush: the kernels do not check bounds."""
     for column, column_codes in zip(columns, codes, strict=True):
         if int(column_codes.max()) >= column.size:
             raise DataError(f"column {column.name!r} was encoded beyond its levels; please report this as a bug")
@@ -166,13 +166,13 @@ def tally(
         return dict(zip(cliques, accumulator.results(), strict=True))
 
 
-MANY_ROWS = 1e8  # that a plan assumes of a source of unknown size
+ASSUMED_ROWS = 1e8  # of a source of unknown size, for the plan of scans
 
 
 class SourceTable(Table):
-    """What streams and databases share: only the columns that a call asks for are read, and checked.
+    """What stream and engine tables share: a call reads, and checks, only the columns of its cliques.
 
-    Where the unit has an id, all columns are; `check` reads all. The source must not change between calls.
+    If the unit has an id, it reads all columns, as `check` does. The source must not change between calls.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class SourceTable(Table):
         super().__init__(schema, memory_limit=memory_limit, progress=progress)
         self._source: RowSource = source
         self._depth = 0  # of snapshots
-        CappedRows(source, schema, schema.columns)  # every column is there and of a type that can be read
+        CappedRows(source, schema, schema.columns)  # refuses missing columns and types that cannot be read
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -197,17 +197,17 @@ class SourceTable(Table):
 
     @property
     def _rows(self) -> float:
-        """How many lines a plan of scans should assume."""
-        return MANY_ROWS if self._source.rows is None else self._source.rows
+        """About how many lines there are, for the plan of scans."""
+        return ASSUMED_ROWS if self._source.rows is None else self._source.rows
 
     def _capped_rows(self, cliques: Sequence[Clique]) -> CappedRows:
-        """The columns that some cliques need."""
+        """The rows with the columns that some cliques need."""
         used = {name for clique in cliques for name in clique} or {self._domain.attributes[0]}
         return CappedRows(self._source, self._schema, [column for column in self._schema if column.name in used])
 
     @property
     def sends(self) -> bool:
-        """Whether coded rows can be sent to the kernels."""
+        """Whether the source can send coded rows to the kernels."""
         return True
 
     def coarse(self, codes: Mapping[str, Integers]) -> CoarseTable:
@@ -219,7 +219,7 @@ class SourceTable(Table):
         progress: Progress | None = None,
         merging: tuple[Domain, Mapping[str, Integers]] | None = None,
     ) -> dict[Clique, Counts]:
-        """Counts of coded rows that are sent to the kernels; `merging` is a domain of merged levels, and the codes."""
+        """Counts of coded rows that are sent to the kernels; `merging` is a domain of merged levels and their codes."""
         rows = self._capped_rows(cliques)
         names = [column.name for column in rows.columns]
         fine = self._domain.project(names)
@@ -236,7 +236,7 @@ class SourceTable(Table):
 
 
 class _CoarseSourceTable(CoarseTable):
-    """The same for rows of a source: tables that fit are counted and merged, for others codes are replaced as read."""
+    """Merged levels of a source: tables that fit are counted, then merged; for others, codes are replaced as read."""
 
     _table: SourceTable
 
@@ -257,7 +257,7 @@ class _CoarseSourceTable(CoarseTable):
         return {clique: answers[clique] for clique in listed}
 
     def _wide(self, cliques: Iterable[Sequence[str]]) -> list[Clique]:
-        """The tables that are too large to be counted before levels are merged."""
+        """The tables that are too large to be counted before their levels are merged."""
         wide = []
         for clique in cliques:
             try:

@@ -22,15 +22,15 @@ from hush.tables.scan_plan import ScanPlan
 Counts = npt.NDArray[np.int64]
 Counters = npt.NDArray[np.uint32] | Counts  # of rows, or of their weights
 Codes = npt.NDArray[np.unsignedinteger[Any]]
-DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
-SMALL_WORK = 2**17  # row-and-scan pairs below which threads cost more than they bring
+CODE_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
+SMALL_WORK = 2**17  # pairs of a row and a scan, below which threads cost more than they save
 LARGEST_COUNTER = 2**32 - 1
-LARGEST_COPIES = 2**24  # cells that threads may have for themselves, all together, when they share a scan
+LARGEST_COPIES = 2**24  # counters of all threads together, if each has its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where the codes of each attribute lie: which of three matrices, and which line of it."""
+    """Where a block holds the codes of each attribute: in which of three matrices, and in which line of it."""
 
     width: Integers  # (attributes,) 0, 1, 2 for uint8, uint16, uint32
     line: Integers  # (attributes,)
@@ -38,9 +38,9 @@ class Layout:
     @classmethod
     def of(cls, dtypes: Sequence[np.dtype[Any]]) -> Layout:
         """The layout of attributes with these types, in order."""
-        width = np.array([DTYPES.index(dtype) for dtype in dtypes], dtype=np.int64)
+        width = np.array([CODE_TYPES.index(dtype) for dtype in dtypes], dtype=np.int64)
         line = np.zeros(len(width), dtype=np.int64)
-        for kind in range(len(DTYPES)):
+        for kind in range(len(CODE_TYPES)):
             line[width == kind] = np.arange(np.count_nonzero(width == kind))
         return cls(width=width, line=line)
 
@@ -48,7 +48,7 @@ class Layout:
         """Copy the codes of each attribute, in order and of one length, into a block, and the weights of the rows."""
         rows = len(columns[0])
         matrices = tuple(
-            np.empty((np.count_nonzero(self.width == kind), rows), dtype) for kind, dtype in enumerate(DTYPES)
+            np.empty((np.count_nonzero(self.width == kind), rows), dtype) for kind, dtype in enumerate(CODE_TYPES)
         )
         for column, width, line in zip(columns, self.width, self.line, strict=True):
             matrices[width][line] = column
@@ -57,7 +57,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Encoded rows; private. Each counts once, or as often as its weight says."""
+    """Encoded rows; private. Each row counts once, or as often as its weight says."""
 
     matrices: tuple[npt.NDArray[Any], ...]  # uint8, uint16 and uint32, each (attributes of that width, rows)
     rows: int
@@ -77,9 +77,9 @@ class Block:
 class Accumulator:
     """Counts of all cliques of a plan over the blocks added so far.
 
-    Threads share out the scans; where there are fewer scans than threads they share out the rows, each with its own
-    counters. `add` returns while its block is still being counted, so that the next one can be fetched meanwhile.
-    `weighted` blocks are counted in 64 bits; whoever adds them sees that their total fits.
+    Threads divide the scans among them, or the rows if there are fewer scans than threads; each then has its own
+    counters. `add` returns while its block is still being counted, so that the caller can fetch the next one.
+    `weighted` blocks are counted in 64 bits; the caller checks that their total fits.
 
     Privacy: the results are exact and private.
     """
@@ -100,7 +100,7 @@ class Accumulator:
         self._counters: list[Counters] = [
             np.zeros(counters, np.int64) if weighted else np.zeros(counters, np.uint32) for _ in range(copies)
         ]
-        self._undrained = 0  # rows that are in the counters only
+        self._undrained = 0  # rows that are in the counters, but not in the results yet
         self._finished = False
 
     def __enter__(self) -> Accumulator:
@@ -132,7 +132,7 @@ class Accumulator:
         self._run([partial(self._scan, block, *piece) for piece in work], work=block.rows * scans)
 
     def results(self) -> list[Counts]:
-        """The counts of each clique, in the order of the plan: O(cells). Nothing can be added after."""
+        """The counts of each clique, in the order of the plan: O(cells). No block can be added afterwards."""
         self._wait()
         if not self._finished:
             self._drain()
@@ -148,7 +148,7 @@ class Accumulator:
         _kernels.scan(block.matrices, block.weights, where, plan.sizes, scans, shared, counters, first, last)
 
     def _drain(self) -> None:
-        """Move what the counters hold into the int64 results."""
+        """Add the counters to the int64 results."""
         for counters in self._counters:
             sources = self._plan.scan_cells[self._plan.chosen].astype(np.float64)
             tasks = [
@@ -201,13 +201,13 @@ def split_results(plan: ScanPlan, results: Counts) -> list[Counts]:
 
 
 def as_numpy(column: pa.Array) -> npt.NDArray[Any]:
-    """The numbers of an Arrow array without nulls, not copied; its own method would import pandas."""
+    """The numbers of an Arrow array without nulls, not copied; Arrow's own method would import pandas."""
     numbers: npt.NDArray[Any] = np.frombuffer(column.buffers()[1] or b"", dtype=str(column.type))
     return numbers[column.offset : column.offset + len(column)]
 
 
 def exact_sum(weights: Counts) -> int:
-    """The sum of nonnegative integers, also beyond 64 bits: of their upper and lower halves apart."""
+    """The sum of nonnegative integers, exact beyond 64 bits: upper and lower halves are added separately."""
     return (int((weights >> 32).sum()) << 32) + int((weights & 0xFFFFFFFF).sum())
 
 

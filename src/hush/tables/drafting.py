@@ -1,15 +1,14 @@
-"""Drafting: a first schema for a data file, to be edited by a person who knows what its columns may hold.
+"""Drafting: a first schema for a file or a frame, to be edited by a person who knows what its columns may hold.
 
-By default only the header and the declared types are read, and names suggest the kinds. A draft from the data holds
-exact minima, maxima and values. Unless the rows are public it says so in its first lines, and each of its columns has a
-key that makes releases refuse it.
+By default hush reads only the header and the declared types, and guesses kinds from names. A draft from the data holds
+exact minima, maxima and values. Unless the rows are public, its first lines say so, and each of its columns has a key
+that makes releases refuse the schema.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,8 @@ from hush.schema.stamps import DATE, HOUR, WEEKDAY, Stamp, TimeOfDay, Timestamp
 from hush.tables import frames
 from hush.tables.column_profiles import (
     DECLARED_KINDS,
+    DRAFT_MEMORY,
     LONGEST_VALUE,
-    MEMORY,
     MOST_INTEGERS,
     MOST_VALUES,
     UNKNOWN,
@@ -63,7 +62,7 @@ def _words(name: str) -> list[str]:
 
 
 def names_a_unit(name: str) -> bool:
-    """Whether a name is that of an id column, such as person_id.
+    """Whether a column's name says that it holds ids, such as person_id.
 
     >>> names_a_unit("personID"), names_a_unit("patient_id"), names_a_unit("idle")
     (True, True, False)
@@ -86,9 +85,9 @@ def kind_from_name(name: str) -> str:
 
 
 def column_from_profile(name: str, profile: ColumnProfile, *, public: bool = False) -> Column | Stamp | None:
-    """A column that holds every value of the rows; None where no kind does.
+    """A column whose levels cover every value of the rows; None if no kind of column can.
 
-    Privacy: as exact as the profile, and marked so unless the rows are public.
+    Privacy: as exact as the profile, and marked `from_private_data` unless the rows are public.
     """
     shared: dict[str, Any] = {
         "name": name,
@@ -105,7 +104,10 @@ def column_from_profile(name: str, profile: ColumnProfile, *, public: bool = Fal
             case "date":
                 return _date(profile.first or dt.date.min, profile.last or dt.date.max, shared)
             case "timestamp":
-                return _timestamp(profile.first or dt.date.min, profile.last or dt.date.max, shared)
+                date = _date(profile.first or dt.date.min, profile.last or dt.date.max, {"name": name})
+                # wider levels of the date do not tell the weekday
+                parts = (DATE, HOUR) if date.granularity is Granularity.DAY else (DATE, WEEKDAY, HOUR)
+                return Timestamp(start=date.start, end=date.end, granularity=date.granularity, parts=parts, **shared)
             case "time":
                 return TimeOfDay(**shared)
             case _:
@@ -135,7 +137,7 @@ def _number(profile: ColumnProfile, shared: dict[str, Any]) -> Column:
 
 
 def _date(first: dt.date, last: dt.date, shared: dict[str, Any]) -> Date:
-    """Levels of a width that gives a handful to some hundreds; months and wider in whole years."""
+    """A date column of at most a few hundred levels; months and wider levels cover whole years."""
     days = (last - first).days + 1
     if days <= 100:
         return Date(start=first, end=last, granularity=Granularity.DAY, **shared)
@@ -148,14 +150,7 @@ def _date(first: dt.date, last: dt.date, shared: dict[str, Any]) -> Date:
     return Date(start=start, end=end, granularity=granularity, **shared)
 
 
-def _timestamp(first: dt.date, last: dt.date, shared: dict[str, Any]) -> Timestamp:
-    """The hour and the date, and the weekday where levels of the date do not tell it."""
-    date = _date(first, last, {"name": shared["name"]})
-    parts = (DATE, HOUR) if date.granularity is Granularity.DAY else (DATE, WEEKDAY, HOUR)
-    return Timestamp(start=date.start, end=date.end, granularity=date.granularity, parts=parts, **shared)
-
-
-CHOOSING = """\
+HOW_TO_CHOOSE = """\
 # How many bins? Every count gets the same noise, so a bin should hold many more rows than the noise is
 # wide. Begin with round steps that people would use anyway; 10 to 30 bins serve most columns.
 # Which epsilon? It bounds what all releases of a table together tell about one person: 1 is common, 0.1
@@ -179,12 +174,22 @@ FROM_PUBLIC_ROWS = """\
 # A schema drafted from rows that were called public: values and bounds below are those of the rows.
 # For a table whose rows are private, check that they are not taken from it.
 """
+UNIT_TEMPLATE = """\
+# Whose presence is hidden: a row, unless a person may have several. Then name the id column:
+# {header}
+# {column}
+# max_rows = 1            # rows of one person that are used at most; the rest are left out
+"""
+NO_HEADER = """\
+# CHECK: some names are numbers. If the file has no line of names, its first row stands here; it is private:
+# delete this draft and add the line of names.
+"""
 FROM_NAMES = """\
 # A first schema, drafted from column names and declared types; no row was read.
 # Fill in values and bounds from public knowledge (a code book, a questionnaire), not from the rows:
 # what is taken from the rows is not private. Remove the columns you do not need.
 """
-_SKELETONS = {
+_COLUMN_TEMPLATES = {
     "categorical": (
         'kind = "categorical"      # {choice}',
         "values = []               # fill in: every value that may occur, each in quotes",
@@ -227,7 +232,9 @@ _SKELETONS = {
         'parts = ["hour"]          # what is counted; also "minute"',
     ),
 }
-_MISSING = '# missing = true          # if a cell may be empty; missing_values = ["?"] names marks that mean so'
+_MISSING_TEMPLATE = (
+    '# missing = true          # if a cell may be empty; missing_values = ["?"] names marks that mean so'
+)
 
 
 def draft_schema(
@@ -239,21 +246,29 @@ def draft_schema(
     from_data: bool = False,
     public: bool = False,
 ) -> str:
-    """The text of a TOML schema to edit, for what `hush.read` takes, or for rows that are open already.
+    """The text of a TOML schema to edit, for a source that `hush.read` takes or for an open `RowSource`.
 
-    Without `from_data` the names and declared types decide the kinds, and what the user must know is left open;
-    a draft is refused when it is read before that is filled in. With `from_data` the rows decide; `public` says that
-    they are public, such as invented rows or a table that is published. `where` says which rows are read.
+    By default names and declared types decide the kinds; values and bounds are left for the user to fill in, and hush
+    refuses the schema until they are. With `from_data` the rows decide, those that `where` selects; `public` says that
+    the rows are public, such as invented or published ones.
 
     Privacy: by default no row is read. With `from_data` the values and bounds are exact facts about the rows. Unless
-    these are public, the text begins with a notice and every column is marked `from_private_data`, which makes releases
+    the rows are public, the text begins with a notice, and every column is marked `from_private_data`, so that releases
     refuse the schema.
     """
-    connect = partial(DUCKDB.connect, MEMORY, spill=False)  # private rows stay off the disk
-    source = path if isinstance(path, RowSource) else _opened(path, table, query, connect)
+    # Open the source; private rows stay off the disk.
+    connect = partial(DUCKDB.connect, DRAFT_MEMORY, spill=False)
+    dialect = next((dialect for dialect in DIALECTS if dialect.holds(path)), None)
+    if isinstance(path, RowSource):
+        source = path
+    elif dialect is not None:
+        source = dialect.open_table(path, table, query)
+    else:
+        source = file_source(path, (), connect, table=table, query=query)
     _check_names(source)
     if where is not None:
         source = RowFilter.parse(where).applied(source, {})
+    # One section for each column, from its profile or from its name and type.
     kinds = [
         DECLARED_KINDS.get(source.dialect.family(kind), UNSUPPORTED) if source.typed else UNKNOWN
         for kind in source.types
@@ -264,50 +279,27 @@ def draft_schema(
         sections = [_from_rows(name, profile, public=public) for name, profile in profiles]
     else:
         sections = [_skeleton(name, kind) for name, kind in zip(source.columns, kinds, strict=True)]
-    from_rows = FROM_PUBLIC_ROWS if public else NOT_PRIVATE
-    notice = from_rows if from_data else FROM_NAMES + _header_notice(source.columns)
-    return "\n".join([notice, CHOOSING, f"{entry('hush_schema', VERSION)}\n", _unit(source.columns), *sections])
-
-
-def _opened(path: Any, table: str | None, query: str | None, connect: Callable[..., Any]) -> RowSource:
-    """The source of a file or of the address of a database."""
-    for dialect in DIALECTS:
-        if dialect.holds(path):
-            return dialect.open_table(path, table, query)
-    return file_source(path, (), connect, table=table, query=query)
+    # What comes before them: a notice, advice, the version, and a unit to switch on.
+    notice = NOT_PRIVATE if not public else FROM_PUBLIC_ROWS
+    if not from_data:
+        looks_like_rows = any(name.strip().lstrip("+-").replace(".", "", 1).isdigit() for name in source.columns)
+        notice = FROM_NAMES + (NO_HEADER if looks_like_rows else "")
+    id_column = next((name for name in source.columns if names_a_unit(name)), "person_id")
+    unit = UNIT_TEMPLATE.format(header=header(("unit",)), column=entry("column", id_column))
+    return "\n".join([notice, HOW_TO_CHOOSE, f"{entry('hush_schema', VERSION)}\n", unit, *sections])
 
 
 def _check_names(source: RowSource) -> None:
-    """Refuse unnamed and repeated columns, by position: if the file has no header, names are private."""
+    """Refuse unnamed and repeated columns. Messages give positions: if the file has no header, names are private."""
     if not source.columns:
         raise DataError(f"{source.name}: there are no columns; expected at least one")
-    first: dict[str, int] = {}
+    first_position: dict[str, int] = {}
     for position, name in enumerate(source.columns, start=1):
         if not name.strip():
             raise DataError(f"{source.name}: column {position} has no name; give every column a name")
-        if name in first:
-            raise DataError(f"{source.name}: columns {first[name]} and {position} have the same name; rename one")
-        first[name] = position
-
-
-def _unit(names: Sequence[str]) -> str:
-    """A unit to switch on, with the first column that names one."""
-    column = next((name for name in names if names_a_unit(name)), "person_id")
-    return (
-        "# Whose presence is hidden: a row, unless a person may have several. Then name the id column:\n"
-        f"# {header(('unit',))}\n# {entry('column', column)}\n"
-        "# max_rows = 1            # rows of one person that are used at most; the rest are left out\n"
-    )
-
-
-def _header_notice(names: Sequence[str]) -> str:
-    """A warning where the first line looks like values: it may be a row."""
-    if not any(name.strip().lstrip("+-").replace(".", "", 1).isdigit() for name in names):
-        return ""
-    return (
-        "# CHECK: some names are numbers. If the file has no line of names, its first row stands here; it is private:\n"
-        "# delete this draft and add the line of names.\n"
-    )
+        first = first_position.setdefault(name, position)
+        if first != position:
+            raise DataError(f"{source.name}: columns {first} and {position} have the same name; rename one")
 
 
 def _skeleton(name: str, declared: str) -> str:
@@ -316,10 +308,10 @@ def _skeleton(name: str, declared: str) -> str:
     if names_a_unit(name):
         return _left_out(name, "it looks like an id, which is a unit and not a column to count")
     kind = kind_from_name(name) if declared == UNKNOWN else declared
-    rest = ", ".join(f'"{choice}"' for choice in _SKELETONS if choice != kind)
+    rest = ", ".join(f'"{choice}"' for choice in _COLUMN_TEMPLATES if choice != kind)
     choice = f"a guess; or {rest}" if declared == UNKNOWN else "the declared type"
-    lines = [line.format(choice=choice) for line in _SKELETONS[kind]]
-    return "\n".join([header(("columns", name)), *lines, _MISSING]) + "\n"
+    lines = [line.format(choice=choice) for line in _COLUMN_TEMPLATES[kind]]
+    return "\n".join([header(("columns", name)), *lines, _MISSING_TEMPLATE]) + "\n"
 
 
 def _from_rows(name: str, profile: ColumnProfile | None, *, public: bool) -> str:
@@ -346,31 +338,21 @@ def _left_out(name: str, reason: str) -> str:
 
 
 def drafted(data: Any, *, public: bool = False) -> Schema:
-    """The schema that the rows suggest, marked `from_private_data` unless they are public.
+    """The schema that the rows of a file or a frame suggest, marked `from_private_data` unless the rows are public.
 
-    Columns that no kind holds, ids and texts with too many values are left out.
+    Ids, texts with too many values, and columns that no kind can hold are left out.
 
     Privacy: values and bounds are exact facts about the rows, and releases refuse the marked schema.
     """
-    source = data if isinstance(data, str | Path) else _rows(data)
+    source = data
+    if not isinstance(data, str | Path):
+        frame = frames.recognised(data)
+        if frame is None or isinstance(data, pa.RecordBatchReader):
+            raise DataError(
+                f"data of type {type(data).__name__}: expected a pandas or polars DataFrame, a pyarrow Table, or the "
+                "path of a CSV or Parquet file"
+            )
+        name, columns, convert = frame
+        rows = convert(data, range(len(columns)), frames.PLAIN_SPELLING)
+        source = DUCKDB.open_frame(name, columns, rows, DUCKDB.connect(DRAFT_MEMORY, spill=False))
     return read_toml(draft_schema(source, from_data=True, public=public))
-
-
-def _rows(frame: Any) -> RowSource:
-    """All columns of a frame."""
-    convert: Callable[[Any, Sequence[int]], pa.Table]
-    package = type(frame).__module__.split(".")[0]
-    if isinstance(frame, pa.RecordBatch):
-        frame = pa.Table.from_batches([frame])
-    if isinstance(frame, pa.Table):
-        name, columns, convert = "the Arrow table", list(frame.schema.names), frames.from_arrow
-    elif package in ("pandas", "polars") and type(frame).__name__ == "DataFrame":
-        name, columns = "the DataFrame", [str(label) for label in frame.columns]
-        convert = frames.from_pandas if package == "pandas" else frames.from_polars
-    else:
-        raise DataError(
-            f"data of type {type(frame).__name__}: expected a pandas or polars DataFrame, a pyarrow Table, or the path "
-            "of a CSV or Parquet file"
-        )
-    rows = convert(frame, range(len(columns)))
-    return DUCKDB.open_frame(name, columns, rows, DUCKDB.connect(MEMORY, spill=False))

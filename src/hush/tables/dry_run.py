@@ -1,9 +1,9 @@
 """Dry run: how the rows of a source fit a schema, column by column, for the eyes of their owner.
 
-A first pass counts the codes of every column. A second one, only over columns with refused values, lists these values;
-each is given a cause with a remedy.
+A first pass counts the codes of every column. A second pass, over columns with refused values only, groups these values
+by cause, each with a remedy.
 
-Privacy: counts and examples are exact and private. Nothing of them goes into a message, a log or a release.
+Privacy: counts and examples are exact and private. They never enter an error message, a log or a release.
 """
 
 from __future__ import annotations
@@ -24,13 +24,23 @@ from hush.tables.encoding import Encoding, Names
 from hush.tables.read import open_source, schema_of
 from hush.tables.refusal_causes import RefusalCauses
 from hush.tables.rows_per_unit import declare_texts, encoded_rows, encoding_in, unit_id
-from hush.tables.sources import COUNT, IS_REFUSED, LARGEST_TOTAL, RowSource, count_cause, row_count, too_many_rows
+from hush.tables.sources import (
+    COUNT_IS_REFUSED,
+    COUNT_NAME,
+    LARGEST_TOTAL,
+    RowSource,
+    count_cause,
+    row_count,
+    too_many_rows,
+)
 
 BATCH_ROWS = 2**14
 MOST_EXAMPLES = 3
-CAPS = (1, 2, 5, 10, 20, 50)  # of rows per unit, to choose from
-ROWS = "line_rows"  # the column of the SQL that says how many rows a line stands for
-PRIVATE = "PRIVATE: exact counts and values of the rows, for the eyes of their owner only. Do not publish or log them."
+COMPARED_CAPS = (1, 2, 5, 10, 20, 50)  # values of max_rows
+LINE_ROWS = "line_rows"  # the SQL column that says how many rows a line stands for
+PRIVATE_NOTICE = (
+    "PRIVATE: exact counts and values of the rows, for the eyes of their owner only. Do not publish or log them."
+)
 PUBLIC_SCHEMA = (
     "The schema is public. Fix it by what is publicly known, not by the values above, or let it take anything: "
     'other = true, outside = "clamp", missing = true.'
@@ -48,7 +58,7 @@ class RefusedValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnFit:
-    """How the values of one column fit: how many have a level, are clamped to a bound, missing, other, or refused.
+    """How many values of a column have a level, are clamped, missing, other, or refused; private.
 
     `problem` says why the column cannot be read at all.
     """
@@ -127,34 +137,27 @@ class DryRun:
     def __str__(self) -> str:
         headings = (TextColumn(heading="column", fit="fold"), TextColumn(heading="kind"))
         numbers = number_columns("in a level", "clamped", "missing", "other", "refused")
-        table = TextTable(columns=(*headings, *numbers), rows=[_row(column) for column in self.columns])
-        lines = [PRIVATE, "", f"{self.source}, {self.rows:,} rows", "", table.text()]
+        rows: list[tuple[str, ...]] = []
+        for column in self.columns:
+            counts = (column.levels, column.clamped, column.missing, column.other, column.refusals)
+            cells = ("", "", "", "", "all") if column.problem else tuple(f"{count:,}" for count in counts)
+            rows.append((column.name, column.kind, *cells))
+        table = TextTable(columns=(*headings, *numbers), rows=rows)
+        lines = [PRIVATE_NOTICE, "", f"{self.source}, {self.rows:,} rows", "", table.text()]
         if self.rows_per_unit is not None:
             lines += ["", *self.rows_per_unit.lines(self.rows)]
         for column in self.columns:
             if not column.fits:
-                lines += ["", f"column {column.name!r}:", *_causes(column)]
+                lines += ["", f"column {column.name!r}:", *([f"  {column.problem}"] if column.problem else [])]
+            for values in column.refused:
+                examples = ", ".join(f"`{printable(example)}`" for example in values.examples)
+                lines.append(f"  {values.count:,} {values.cause}" + (f" (such as {examples})" if examples else ""))
         misfits = sum(not column.fits for column in self.columns)
         if misfits:
             lines += ["", f"{misfits} of {len(self.columns)} columns do not fit the schema.", PUBLIC_SCHEMA]
         else:
             lines += ["", "All columns fit the schema."]
         return "\n".join(printable(line) for text in lines for line in text.split("\n"))
-
-
-def _row(column: ColumnFit) -> tuple[str, ...]:
-    if column.problem:
-        return column.name, column.kind, "", "", "", "", "all"
-    counts = (column.levels, column.clamped, column.missing, column.other, column.refusals)
-    return column.name, column.kind, *(f"{count:,}" for count in counts)
-
-
-def _causes(column: ColumnFit) -> Iterator[str]:
-    if column.problem:
-        yield f"  {column.problem}"
-    for values in column.refused:
-        examples = ", ".join(f"`{printable(example)}`" for example in values.examples)
-        yield f"  {values.count:,} {values.cause}" + (f" (such as {examples})" if examples else "")
 
 
 def dry_run(
@@ -167,10 +170,9 @@ def dry_run(
     counts: str | None = None,
     memory_limit: int | str | None = None,
 ) -> DryRun:
-    """How the rows of a source, of any kind that `hush.read` takes, fit a schema; all columns at once.
+    """How the rows of a source that `hush.read` takes fit a schema; all columns at once.
 
-    `where` says which rows are read. `counts` names the column that says how many rows each line stands for; it is
-    looked at too.
+    `where` selects rows. `counts` names the column that says how many rows each line stands for; it is checked too.
 
     >>> import pyarrow as pa
     >>> from hush.schema import Integer
@@ -181,14 +183,14 @@ def dry_run(
     Privacy: reads all rows and shows exact counts and values; for their owner only. It charges no budget and releases
     nothing.
     """
-    declared, limit = schema_of(schema), bytes_of(memory_limit)
-    connect = partial(DUCKDB.connect, limit // 2)
+    declared = schema_of(schema)
+    connect = partial(DUCKDB.connect, bytes_of(memory_limit) // 2)
     opened = open_source(source, declared, table, query, connect, where=where, counts=counts, partly=True)
     if opened.once:
         raise DataError(f"{opened.name} can be read only once, a dry run reads twice; read it into a table first")
+    # Which columns can be read. All parts of a time are refused together, so one part stands for all.
     readable: list[Column] = []
     problems: dict[str, str] = {}
-    # all parts of a time are refused together, so that the first one speaks for them
     columns = list({column.source: column for column in reversed(declared.columns)}.values())[::-1]
     for column in columns:
         try:
@@ -196,12 +198,14 @@ def dry_run(
             readable.append(column)
         except DataError as error:
             problems[column.name] = str(error)
+    # Count how the columns fit; if the counts cannot be read, each line counts as a row.
     counts_fit = None if counts is None else _counts_fit(opened, counts)
     if counts_fit is not None and counts_fit.problem:
-        opened = replace(opened, counts=None)  # lines count as rows
+        opened = replace(opened, counts=None)
     rows, fits = _counted(opened, readable)
     for name, problem in problems.items():
         fits[name] = ColumnFit(name=declared[name].source, kind=declared[name].source_kind, problem=problem)
+    # Add the unit and the counts column.
     ordered = [fits[column.name] for column in columns]
     per_unit = None
     if declared.unit.column is not None:
@@ -216,43 +220,46 @@ def dry_run(
 def _counted(source: RowSource, columns: Sequence[Column]) -> tuple[int, dict[str, ColumnFit]]:
     """How many rows there are, and the fit of each column that can be read.
 
-    What is clamped is what the same column would refuse without clamping.
+    Clamped values are those that the same column would refuse without clamping.
     """
+
+    def rows_where(condition: str) -> str:
+        return f"coalesce(sum({LINE_ROWS}) FILTER (WHERE {condition}), 0)"
+
+    # Encode every column, and each that clamps once more without clamping; count four conditions on each.
     strict = {k: twin for k, column in enumerate(columns) if (twin := _without_clamping(column)) is not None}
     encodings = [encoding_in(source, i, column) for i, column in enumerate([*columns, *strict.values()])]
     within = {k: f"k{len(columns) + i}" for i, k in enumerate(strict)}
-    questions = [_rows_where("true")]
+    sums = [rows_where("true")]
     for k, column in enumerate(columns):
-        levels = [f"k{k} = {_code(code)}" for code in (column.other_code, column.missing_code)]
-        present = [f"{code} IS NOT NULL" for code in (f"k{k}", within.get(k, f"k{k}"))]
-        questions += [_rows_where(condition) for condition in (present[0], *levels, present[1])]
-    select = f"SELECT {', '.join(questions)} FROM ({encoded_rows(source, encodings, {ROWS: _weight(source)})}) AS coded"
+        other, missing = ("NULL" if code is None else str(code) for code in (column.other_code, column.missing_code))
+        unclamped = f"{within.get(k, f'k{k}')} IS NOT NULL"
+        conditions = (f"k{k} IS NOT NULL", f"k{k} = {other}", f"k{k} = {missing}", unclamped)
+        sums += map(rows_where, conditions)
+    select = f"SELECT {', '.join(sums)} FROM ({encoded_rows(source, encodings, {LINE_ROWS: _weight(source)})}) AS coded"
     with source.session() as session:
         declare_texts(session, source, encodings)
         rows, *counts = source.dialect.fetch_row(session, select, source.failure)
+    # Find the causes of refused values, if a column has some.
     fits = {}
     for k, column in enumerate(columns):
-        coded, other, missing, unclamped = counts[4 * k : 4 * k + 4]
+        coded, other_rows, missing_rows, within_rows = counts[4 * k : 4 * k + 4]
         refused = () if coded == rows else _refused(source, column)
         fits[column.name] = ColumnFit(
             name=column.source,
             kind=column.source_kind,
-            levels=unclamped - other - missing,
-            clamped=coded - unclamped,
-            missing=missing,
-            other=other,
+            levels=within_rows - other_rows - missing_rows,
+            clamped=coded - within_rows,
+            missing=missing_rows,
+            other=other_rows,
             refused=refused,
         )
     return rows, fits
 
 
 def _weight(source: RowSource) -> str:
-    """SQL of how many rows a line stands for: its count, or one where that is refused or there are no counts."""
+    """SQL of how many rows a line stands for: its count, or one if the count is refused or there is none."""
     return "1" if source.counts is None else f"coalesce({row_count(source)}, 1)"
-
-
-def _rows_where(condition: str) -> str:
-    return f"coalesce(sum({ROWS}) FILTER (WHERE {condition}), 0)"
 
 
 def _without_clamping(column: Column) -> Column | None:
@@ -266,24 +273,20 @@ def _without_clamping(column: Column) -> Column | None:
     return None
 
 
-def _code(code: int | None) -> str:
-    return "NULL" if code is None else str(code)
-
-
 def _refused(source: RowSource, column: Column) -> tuple[RefusedValues, ...]:
     """The refused values of a column by their causes, the most frequent first."""
     names, encoding = encoding_in(source, 0, column)
     stored = source.dialect.as_text(names.stored, source.dialect.family(source.types[source.position(column.source)]))
-    rows = encoded_rows(source, [(names, encoding)], {"stored": stored, ROWS: _weight(source)})
-    refused = f"SELECT stored, {ROWS} FROM ({rows}) AS coded WHERE k0 IS NULL AND {ROWS} > 0"
+    rows = encoded_rows(source, [(names, encoding)], {"stored": stored, LINE_ROWS: _weight(source)})
+    refused = f"SELECT stored, {LINE_ROWS} FROM ({rows}) AS coded WHERE k0 IS NULL AND {LINE_ROWS} > 0"
     return _by_cause(source, refused, RefusalCauses(column).of, [(names, encoding)])
 
 
 def _by_cause(
     source: RowSource, refused: str, cause_of: Callable[[str | None], str], encodings: Sequence[tuple[Names, Encoding]]
 ) -> tuple[RefusedValues, ...]:
-    """What a SELECT of refused values and their rows gives, by causes, the most frequent first."""
-    total = f"sum({ROWS})"
+    """The refused values that a SELECT gives with their rows, by cause, the most frequent first."""
+    total = f"sum({LINE_ROWS})"
     select = f"SELECT stored, CAST({total} AS VARCHAR) FROM ({refused}) AS refused GROUP BY stored "
     select += f"ORDER BY {total} DESC, stored"
     counts: dict[str, int] = {}
@@ -302,23 +305,23 @@ def _by_cause(
 
 
 def _counts_fit(source: RowSource, name: str) -> ColumnFit:
-    """How the counts fit: how many lines have one, and why others have none."""
+    """How many lines have a valid count, and why others have none."""
     try:
         at = source.position(name)
         stored = source.dialect.as_text(f"c{at}", source.dialect.family(source.types[at]))
-        rows = encoded_rows(source, [], {COUNT: row_count(source), "stored": stored, ROWS: "1"})
+        rows = encoded_rows(source, [], {COUNT_NAME: row_count(source), "stored": stored, LINE_ROWS: "1"})
     except DataError as error:
         return ColumnFit(name=name, kind="counts", problem=str(error))
     with source.session() as session:
-        select = f"SELECT count({COUNT}) FROM ({rows}) AS coded"
+        select = f"SELECT count({COUNT_NAME}) FROM ({rows}) AS coded"
         (valid,) = source.dialect.fetch_row(session, select, source.failure)
-    unfit = f"SELECT stored, {ROWS} FROM ({rows}) AS coded WHERE {IS_REFUSED}"
-    refused = _by_cause(source, unfit, count_cause, [])
+    invalid = f"SELECT stored, {LINE_ROWS} FROM ({rows}) AS coded WHERE {COUNT_IS_REFUSED}"
+    refused = _by_cause(source, invalid, count_cause, [])
     return ColumnFit(name=name, kind="counts", levels=valid, refused=refused)
 
 
 def _unit_fit(source: RowSource, name: str) -> ColumnFit:
-    """How the ids of the unit fit: each row needs one that was not rounded."""
+    """How many rows have an id that was not rounded, and why others have none."""
     try:
         rows = encoded_rows(source, [], {"unit": unit_id(source, name)})
     except DataError as error:
@@ -335,8 +338,8 @@ def _unit_fit(source: RowSource, name: str) -> ColumnFit:
 
 
 def _rows_per_unit(source: RowSource, unit: Unit) -> RowsPerUnit:
-    """Rows that caps of several sizes would keep: the sum over units of min(rows, cap)."""
-    caps = sorted({*CAPS, unit.max_rows})
+    """The rows that several values of max_rows would keep: the sum over units of min(rows, max_rows)."""
+    caps = sorted({*COMPARED_CAPS, unit.max_rows})
     rows = encoded_rows(source, [], {"unit": unit_id(source, str(unit.column))})
     counted = f"SELECT count(*) AS n FROM ({rows}) AS coded WHERE octet_length(unit) > 0 GROUP BY unit"
     kept = ", ".join(f"CAST(coalesce(sum(CASE WHEN n < {cap} THEN n ELSE {cap} END), 0) AS BIGINT)" for cap in caps)

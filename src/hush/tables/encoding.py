@@ -1,19 +1,19 @@
-"""Encoding: a column of the schema and the type it is stored in -> SQL that gives the code of each value.
+"""Encoding: SQL that gives the code of each value of a column, for the type that a source stores it in.
 
 Every source is encoded by this SQL, whether its rows are then counted in memory, in a stream or by the database, so
-that all routes agree on every cell. An encoding is a chain of steps, each of which may name the one before it:
+that all three give the same counts. An encoding is a chain of steps, each of which may use the one before it:
 
     prepare   the stored value x as a number, a date or the position among the declared texts
     refine    steps towards the bin, for numeric columns
-    code      the code 0 .. size-1, or NULL where the value is refused
+    code      the code 0 .. size-1, or NULL if the value is refused
 
-Missing is null, NaN, blank text, or one of the column's `missing_values`: as text, and as the number or date that the
-text spells. All other values are placed by the rules of the column's kind. The ordinary case comes first in every
+A value is missing if it is null, NaN, blank, or one of the column's `missing_values`: as text, and as the number or
+date that the text spells. The kind of the column decides about all other values. The ordinary case comes first in every
 CASE: DuckDB then decides a whole vector of rows with one comparison.
 
-The bin of a number is how many inner edges lie at or below it, exactly. There are three ways to find it, each the
-fastest where it is used: a guess and a correction for bins of equal width, O(1) per row; a tree of comparisons for few
-bins, which costs O(bins) in DuckDB; bisection for many, O(log bins).
+The bin of a number is the number of inner edges at or below it. There are three ways to find it, each used where it is
+fastest: a guess and a correction for bins of equal width, O(1) per row; a tree of comparisons for few bins, O(bins) in
+DuckDB; bisection for many bins, O(log bins).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from hush.core.errors import DataError
 from hush.schema.column import Column, Outside, Part
 from hush.schema.column_kinds import FALSE_TEXTS, TRUE_TEXTS, Boolean, Categorical, Date, Granularity, Integer, Numeric
 from hush.schema.stamps import HOUR, MINUTE, MONTH, OF_TIME, WEEKDAY, TimeOfDay
-from hush.tables.dialects.dialect import NUMBERS, Dialect, Family, type_name
+from hush.tables.dialects.dialect import DAY_FAMILIES, NUMBER_FAMILIES, Dialect, Family, type_name
 
-LARGEST_TREE = 24
+LARGEST_TREE = 24  # bins
 Parsed = TypeVar("Parsed")
 Edges = tuple[float, ...]
 Step = Callable[[int], str]  # the name that the query gives to a step
@@ -41,7 +41,7 @@ Step = Callable[[int], str]  # the name that the query gives to a step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """SQL expressions of one column; `texts` are those that the query declares under the name `Names.texts`."""
+    """SQL expressions of one column; the session must declare `texts` under the name `Names.texts`."""
 
     prepare: str
     code: str
@@ -69,27 +69,26 @@ class Names:
 
 
 def encode(column: Column, declared: str, names: Names, dialect: Dialect) -> Encoding:
-    """The encoding of `column` stored as the type `declared`; DataError where the type cannot hold it."""
+    """The encoding of `column` stored as the type `declared`; DataError if the kind cannot read that type."""
     stored = dialect.family(declared)
     encoder = _Encoder(dialect, column, stored, names)
     if stored is Family.NOTHING:
         encoding = Encoding(prepare="NULL", code=encoder.missing_code)
     elif column.part is not None:
-        days = {Family.DATE, Family.TIMESTAMP, Family.INSTANT}
-        if stored not in {Family.TEXT, *(() if isinstance(column.part.stamp, TimeOfDay) else days)}:
+        if stored not in {Family.TEXT, *(() if isinstance(column.part.stamp, TimeOfDay) else DAY_FAMILIES)}:
             raise DataError(_unreadable(column, declared))
         encoding = encoder.stamp(column.part)
     elif isinstance(column, Categorical) and stored is not Family.UNSUPPORTED:
         encoding = encoder.categorical(column)
-    elif isinstance(column, Boolean) and stored in {Family.BOOLEAN, Family.TEXT, *NUMBERS}:
+    elif isinstance(column, Boolean) and stored in {Family.BOOLEAN, Family.TEXT, *NUMBER_FAMILIES}:
         encoding = encoder.boolean()
     elif isinstance(column, Integer) and stored in {Family.BOOLEAN, Family.INTEGER}:
         encoding = encoder.native_integer(column)
-    elif isinstance(column, Integer) and stored in {Family.TEXT, *NUMBERS}:
+    elif isinstance(column, Integer) and stored in {Family.TEXT, *NUMBER_FAMILIES}:
         encoding = encoder.integer(column)
-    elif isinstance(column, Numeric) and stored in {Family.BOOLEAN, Family.TEXT, *NUMBERS}:
+    elif isinstance(column, Numeric) and stored in {Family.BOOLEAN, Family.TEXT, *NUMBER_FAMILIES}:
         encoding = encoder.numeric(column)
-    elif isinstance(column, Date) and stored in {Family.TEXT, Family.DATE, Family.TIMESTAMP, Family.INSTANT}:
+    elif isinstance(column, Date) and stored in {Family.TEXT, *DAY_FAMILIES}:
         encoding = encoder.date(column)
     else:
         raise DataError(_unreadable(column, declared))
@@ -99,7 +98,7 @@ def encode(column: Column, declared: str, names: Names, dialect: Dialect) -> Enc
 def encode_number(column: Column, declared: str, names: Names, dialect: Dialect) -> Encoding:
     """As `encode`, but the code is the number itself, also outside the bounds; NULL if it is missing or no number."""
     stored = dialect.family(declared)
-    if stored not in {Family.NOTHING, Family.BOOLEAN, Family.TEXT, *NUMBERS}:
+    if stored not in {Family.NOTHING, Family.BOOLEAN, Family.TEXT, *NUMBER_FAMILIES}:
         raise DataError(_unreadable(column, declared))
     return _Encoder(dialect, column, stored, names).number()
 
@@ -112,7 +111,7 @@ def _unreadable(column: Column, declared: str) -> str:
 
 
 def refusal(column: Column) -> str:
-    """The message for a refused value of the column; it does not say which, where, or how many."""
+    """The message for refused values of a column; it does not say which, where, or how many."""
     remedies, part = [], column.part
     if part is None and isinstance(column, Categorical) and not column.other:
         remedies.append("add other = true")
@@ -128,7 +127,7 @@ def refusal(column: Column) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Encoder:
-    """The SQL of one column: `x` is the stored value, `p` the prepared one."""
+    """Writes the SQL of one column: `x` is the stored value, `p` the prepared one."""
 
     dialect: Dialect
     column: Column
@@ -137,28 +136,29 @@ class _Encoder:
 
     @property
     def missing_code(self) -> str:
-        return _code_or_null(self.column.missing_code)
+        return "NULL" if self.column.missing_code is None else str(self.column.missing_code)
 
     def categorical(self, column: Categorical) -> Encoding:
-        """Position among declared texts, missing texts, then cells: a hash lookup whatever their number."""
+        """Position among declared texts, missing texts, then cells: one hash lookup, however many there are."""
         sql, x, p, levels = self.dialect, self.names.stored, self.names.prepared, column.levels
         raw = sql.as_text(x, self.stored)
         texts = dict.fromkeys([*column.texts, *column.missing_values, ""])
-        cells = {}  # a level as hush's CSV files spell it, unless that is a level or missing itself
+        cells = {}  # levels as hush's CSV files spell them, unless that text is a level or missing itself
         if self.stored is Family.TEXT:
             cells = {cell: code for cell, code in column.csv_cells.items() if cell not in texts}
         size = len(texts) + len(cells)
         positions = [sql.position(raw, self.names.texts, size)]
-        if self.stored is Family.TEXT:  # most values are found untrimmed
+        if self.stored is Family.TEXT:  # most texts need no trimming
             positions.append(sql.position(sql.trimmed(raw), self.names.texts, size))
         codes = [str(code) for code in cells.values()]
         as_cells = f"WHEN {p} >= {len(texts)} THEN {sql.element(codes, f'{p} - {len(texts)}')} " if cells else ""
-        missing = f"{raw if self.stored in NUMBERS else x} IS NULL"  # NaN has no text
+        other = "NULL" if column.other_code is None else str(column.other_code)
+        missing = f"{raw if self.stored in NUMBER_FAMILIES else x} IS NULL"  # NaN has no text
         positions.append(f"CASE WHEN {missing} THEN {levels} ELSE -1 END")
         return Encoding(
             prepare=f"coalesce({', '.join(positions)})",
             code=f"CASE WHEN {p} BETWEEN 0 AND {levels - 1} THEN {p} "
-            f"WHEN {p} < 0 THEN {_code_or_null(column.other_code)} {as_cells}ELSE {self.missing_code} END",
+            f"WHEN {p} < 0 THEN {other} {as_cells}ELSE {self.missing_code} END",
             texts=(*texts, *cells),
         )
 
@@ -174,15 +174,17 @@ class _Encoder:
                 f"WHEN {self._among_texts(f'lower({p})', TRUE_TEXTS)} THEN 1 ELSE NULL END"
             )
             return Encoding(prepare=sql.trimmed(sql.as_text(self.names.stored, self.stored)), code=code)
-        none = " OR ".join(self._missing_numbers())
+        none = " OR ".join(self._is_missing_number())
         code = f"CASE WHEN {none} THEN {missing} WHEN {p} = 0 THEN 0 WHEN {p} = 1 THEN 1 ELSE NULL END"
         return Encoding(prepare=self._as_number(), code=code)
 
     def native_integer(self, column: Integer) -> Encoding:
-        """Integers are compared as integers, which is exact for the widest of them."""
+        """Integers are compared as integers, since the widest are not exact as floats."""
         p = self.names.prepared
         low, high = column.low, column.high
-        numbers = [str(int(n)) for n in _numbers(column) if n.is_integer() and abs(n) < 2.0**126]  # those of a HUGEINT
+        numbers = [
+            str(int(n)) for n in _missing_numbers(column) if n.is_integer() and abs(n) < 2.0**126
+        ]  # in a HUGEINT
         steps: tuple[str, ...] = ()
         level = p if low == 0 else f"CAST({p} AS BIGINT) - ({low})"
         if column.binned:
@@ -199,29 +201,27 @@ class _Encoder:
         if column.binned:
             steps, level, _ = self._in_bins((*column.level_starts, column.high + 1))
         low, high = sql.number(column.low), sql.number(column.high)
-        code = self._bounded(column, low, high, level, self._missing_numbers())
-        broken = (
-            f"CASE WHEN NOT ({sql.is_whole(p)}) THEN NULL ELSE {code} END"  # beyond the bounds it is not clamped either
-        )
-        return Encoding(prepare=self._as_number(), refine=steps, code=broken)
+        code = self._bounded(column, low, high, level, self._is_missing_number())
+        # a fraction is refused beyond the bounds too, not clamped
+        code = f"CASE WHEN NOT ({sql.is_whole(p)}) THEN NULL ELSE {code} END"
+        return Encoding(prepare=self._as_number(), refine=steps, code=code)
 
     def numeric(self, column: Numeric) -> Encoding:
-        """The number of levels that begin at or below p, exactly, but for the first."""
         sql = self.dialect
         steps, level, within = self._in_bins((*column.level_starts, column.high))
         low, high = sql.number(column.low), sql.number(column.high)
-        code = self._bounded(column, low, high, level, self._missing_numbers(), within)
+        code = self._bounded(column, low, high, level, self._is_missing_number(), within)
         return Encoding(prepare=self._as_number(), refine=steps, code=code)
 
     def _in_bins(self, edges: Edges) -> tuple[tuple[str, ...], str, str | None]:
         return locate(edges, self.names.prepared, self.names.step, self.dialect)
 
     def number(self) -> Encoding:
-        missing = " OR ".join(self._missing_numbers())
+        missing = " OR ".join(self._is_missing_number())
         return Encoding(prepare=self._as_number(), code=f"CASE WHEN {missing} THEN NULL ELSE {self.names.prepared} END")
 
     def date(self, column: Date) -> Encoding:
-        """Days; a stamp with a time zone counts on its day in UTC, in a typed column and in text alike."""
+        """Days; a time with a zone counts on its day in UTC, in a typed column as in text."""
         sql, x, p = self.dialect, self.names.stored, self.names.prepared
         if self.stored is Family.TEXT:
             raw = sql.as_text(x, self.stored)
@@ -242,7 +242,7 @@ class _Encoder:
     def _period(self, column: Date, day: str) -> str:
         """The level of a day within the bounds."""
         sql, first = self.dialect, column.start
-        year, month, since = sql.year(day), sql.month(day), sql.days_since(day, first)
+        year, month, since = sql.part("year", day), sql.part("month", day), sql.days_since(day, first)
         return {
             Granularity.DAY: since,
             Granularity.WEEK: sql.whole_ratio(since, 7),
@@ -253,7 +253,7 @@ class _Encoder:
         }[column.granularity]
 
     def stamp(self, part: Part) -> Encoding:
-        """A part of a moment in UTC; what all parts of a moment refuse is the same."""
+        """A part of a time in UTC; all parts of a column refuse the same values."""
         sql, x, p, stamp = self.dialect, self.names.stored, self.names.prepared, part.stamp
         if self.stored is Family.TEXT:
             text = sql.trimmed(sql.as_text(x, self.stored))
@@ -268,9 +268,9 @@ class _Encoder:
         if marks := [sql.moment(mark) for mark in _parsed(self.column, stamp.moment)]:
             missing.append(_among(p, marks))
         level = {
-            HOUR: sql.hour(p),
-            MINUTE: sql.whole_ratio(sql.minute(p), stamp.minutes),
-            MONTH: f"{sql.month(p)} - 1",
+            HOUR: sql.part("hour", p),
+            MINUTE: sql.whole_ratio(sql.part("minute", p), stamp.minutes),
+            MONTH: f"{sql.part('month', p)} - 1",
             WEEKDAY: f"{sql.weekday(p)} - 1",
         }.get(part.name)
         if level is None and isinstance(self.column, Date):
@@ -287,7 +287,7 @@ class _Encoder:
         )
 
     def _as_number(self) -> str:
-        """x as a 64-bit float: NaN where it is missing, NULL where it is text that is no number."""
+        """x as a 64-bit float: NaN if x is missing, NULL if it is a text that is no number."""
         sql, x = self.dialect, self.names.stored
         nan = sql.number(math.nan)
         if self.stored is not Family.TEXT:
@@ -312,7 +312,7 @@ class _Encoder:
         missing: list[str],
         within: str | None = None,
     ) -> str:
-        """The code of p: its level within the bounds, missing, or clamped; NULL where p is NULL, not missing."""
+        """The code of p: its level if within the bounds, missing, or clamped; NULL if refused."""
         p = self.names.prepared
         clamp = column.outside is Outside.CLAMP
         below, above = ("0", str(column.levels - 1)) if clamp else ("NULL", "NULL")
@@ -324,28 +324,28 @@ class _Encoder:
             f"WHEN {p} < {low} THEN {below} WHEN {p} > {high} THEN {above} ELSE NULL END"
         )
 
-    def _missing_numbers(self) -> list[str]:
+    def _is_missing_number(self) -> list[str]:
         """Conditions under which p, a 64-bit float, is missing."""
         p = self.names.prepared
-        numbers = [self.dialect.number(number) for number in _numbers(self.column)]
+        numbers = [self.dialect.number(number) for number in _missing_numbers(self.column)]
         return [self.dialect.is_nan(p), *([_among(p, numbers)] if numbers else [])]
 
     def _is_blank(self, x: str) -> str:
         return self._among_texts(x, ("", *self.column.missing_values))
 
     def _among_texts(self, x: str, texts: Iterable[str]) -> str:
-        """Compared as bytes: a collation would take different texts for equal."""
+        """Whether x is one of some texts, compared as bytes: under a collation different texts may be equal."""
         sql = self.dialect
         return _among(sql.as_bytes(x), map(sql.text_bytes, texts))
 
 
-def _numbers(column: Column) -> list[float]:
-    """The missing values that spell a number: -9 is missing however a source stores it."""
+def _missing_numbers(column: Column) -> list[float]:
+    """The numbers that missing values spell: -9 is missing however a source stores it."""
     return [number for number in _parsed(column, float) if not math.isnan(number)]
 
 
 def _parsed(column: Column, parse: Callable[[str], Parsed]) -> list[Parsed]:
-    """The missing values that can be parsed."""
+    """What missing values mean as another type; values that cannot be parsed are left out."""
     values = []
     for text in column.missing_values:
         with contextlib.suppress(ValueError):
@@ -357,28 +357,39 @@ def _among(x: str, values: Iterable[str]) -> str:
     return f"{x} IN ({', '.join(values)})"
 
 
-def _code_or_null(code: int | None) -> str:
-    return "NULL" if code is None else str(code)
-
-
 def locate(edges: Edges, p: str, step: Step, dialect: Dialect) -> tuple[tuple[str, ...], str, str | None]:
-    """Steps that may each name the one before, the bin of p within the bounds, and a test for being within them.
+    """Steps that may each use the one before, the bin of p, and a test that p is within the bounds.
 
-    The test is None where it has to be spelled out.
+    The test is None if the caller has to compare p with the bounds itself.
     """
-    scale = equal_width_scale(edges)
+    scale, bins = equal_width_scale(edges), len(edges) - 1
     if scale is not None:
-        return _guess(edges, scale, p, step, dialect)
-    if len(edges) - 1 <= LARGEST_TREE:
-        return (), _tree(edges, p, 0, len(edges) - 1, dialect), None
-    return _bisection(edges, p, step, dialect)
+        # Equal widths: guess the bin, then add one if p reaches the next edge. The last bin is closed.
+        guess = f"CAST(floor({dialect.scaled(f'({p} - {dialect.number(edges[0])})', scale)}) AS INTEGER)"
+        within = f"{p} BETWEEN {dialect.number(edges[0])} AND {dialect.number(edges[-1])}"
+        g = step(0)
+        following = dialect.element([*map(dialect.number, edges[1:-1]), dialect.number(math.inf)], g)
+        bin_of = f"{g} + CAST({p} >= {following} AS INTEGER)"
+        return (f"CASE WHEN {within} THEN {guess} END",), bin_of, f"{g} IS NOT NULL"
+    if bins <= LARGEST_TREE:
+        return (), _tree(edges, p, 0, bins, dialect), None
+    # Bisection: g_0 = 0, g_{k+1} = 2 g_k + [p >= e_{(2 g_k + 1) s}], with the stride s halved at each step, down to 1.
+    whole = 1 << (bins - 1).bit_length()
+    steps: list[str] = []
+    stride = whole // 2
+    while stride:
+        before = step(len(steps) - 1) if steps else "0"
+        listed = [dialect.number(edges[at] if at < bins else math.inf) for at in range(stride, whole, 2 * stride)]
+        steps.append(f"2 * {before} + CAST({p} >= {dialect.element(listed, before)} AS INTEGER)")
+        stride //= 2
+    return tuple(steps), step(len(steps) - 1), None
 
 
 def equal_width_scale(edges: Edges) -> float | None:
-    """A factor s for which floor((x - e_0) s) is the bin of each x or the one before; None where there is none.
+    """A factor s such that floor((x - e_0) s) is the bin of x or the one before it, for all x; None if there is none.
 
-    s is a little below 1 / width. The guess is monotone in x (each of its operations is, also in floating point), so
-    it is enough to look at the first and the last number of every bin.
+    s is a little below 1 / width. Each operation of the guess is monotone in x, in floating point too, so it suffices
+    to check the first and the last number of every bin.
     """
     bins = len(edges) - 1
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -393,31 +404,10 @@ def equal_width_scale(edges: Edges) -> float | None:
     return scale if bool(np.all(low >= np.maximum(position - 1, 0)) and np.all(high <= position)) else None
 
 
-def _guess(edges: Edges, scale: float, p: str, step: Step, sql: Dialect) -> tuple[tuple[str, ...], str, str]:
-    g = step(0)
-    guess = f"CAST(floor({sql.scaled(f'({p} - {sql.number(edges[0])})', scale)}) AS INTEGER)"
-    within = f"{p} BETWEEN {sql.number(edges[0])} AND {sql.number(edges[-1])}"
-    following = sql.element([*map(sql.number, edges[1:-1]), sql.number(math.inf)], g)  # the last bin is closed
-    return (f"CASE WHEN {within} THEN {guess} END",), f"{g} + CAST({p} >= {following} AS INTEGER)", f"{g} IS NOT NULL"
-
-
 def _tree(edges: Edges, p: str, low: int, high: int, sql: Dialect) -> str:
+    """Nested comparisons that find the bin of p among bins low .. high-1."""
     if high - low == 1:
         return str(low)
     middle = (low + high) // 2
     left, right = _tree(edges, p, low, middle, sql), _tree(edges, p, middle, high, sql)
     return f"CASE WHEN {p} < {sql.number(edges[middle])} THEN {left} ELSE {right} END"
-
-
-def _bisection(edges: Edges, p: str, step: Step, sql: Dialect) -> tuple[tuple[str, ...], str, None]:
-    """g_0 = 0, g_{k+1} = 2 g_k + [p >= e_{(2 g_k + 1) s}] with s halved at each step, down to 1."""
-    bins = len(edges) - 1
-    whole = 1 << (bins - 1).bit_length()
-    steps: list[str] = []
-    stride = whole // 2
-    while stride:
-        before = step(len(steps) - 1) if steps else "0"
-        listed = [sql.number(edges[at] if at < bins else math.inf) for at in range(stride, whole, 2 * stride)]
-        steps.append(f"2 * {before} + CAST({p} >= {sql.element(listed, before)} AS INTEGER)")
-        stride //= 2
-    return tuple(steps), step(len(steps) - 1), None

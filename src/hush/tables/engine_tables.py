@@ -1,4 +1,4 @@
-"""Tables that an engine counts: each call in the way that is predicted to be fastest, all calls of a release alike."""
+"""Engine tables: rows that an engine counts, in the way that is predicted to be fastest for each call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hush.tables.counting import as_numpy, fold_cliques, split_results
 from hush.tables.dialects.dialect import Dialect, Family
 from hush.tables.rows_per_unit import CappedRows
 from hush.tables.scan_plan import ScanPlan, Way, plan_scans
-from hush.tables.sources import COUNT, RowSource
+from hush.tables.sources import COUNT_NAME, RowSource
 from hush.tables.summing import sum_values
 from hush.tables.table import CoarseTable, Counts, Progress
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from hush.privacy.sum_query import SumQuery
 
 BATCH_ROWS = 2**17
-WIRE_BYTES = 2  # an engine without unsigned integers sends twice as many
-REFUSED = -1  # the key of a row with a refused value
+WIRE_FACTOR = 2  # an engine without unsigned integers sends twice as many bytes
+REFUSED_KEY = -1  # the key of a row with a refused value
 SQL_WAYS = (Way.SEPARATE, Way.SETS, Way.UNPIVOT)
 
 
 class EngineTable(SourceTable):
     """Counts in its engine, or from coded columns that the engine sends, whichever is predicted to be faster.
 
-    Each scan of the plan has one key, the number of the cell. Within `snapshot` the coded rows are held, where they fit
-    into half of the memory limit: rows are then read once, by `check`, and all counts are taken from them. An engine
-    that keeps the coded rows itself sends them when that is predicted to be the fastest way.
+    Each scan of the plan has one key, the number of the cell. Within `snapshot` the coded rows are held in memory, if
+    they fit into half of the memory limit: `check` then reads the rows once, and all counts are taken from the held
+    ones. An engine that keeps the coded rows itself sends them only if that is predicted to be fastest.
 
     Privacy: see `Table`. Only counts, or codes, leave the engine; codes stay in memory.
     """
@@ -55,8 +55,8 @@ class EngineTable(SourceTable):
         super().__init__(source, schema, memory_limit=memory_limit, progress=progress)
         self._ways = tuple(way for way in ways if way in source.dialect.costs.scans)
         self._held: MemoryTable | None = None
-        self._summed: tuple[Column, ...] = ()  # whose numbers the engine keeps too
-        self.way: Way | None = None  # of the last call
+        self._summed: tuple[Column, ...] = ()  # columns whose numbers the engine keeps too
+        self.way: Way | None = None  # of the last call of `counts`
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -69,7 +69,7 @@ class EngineTable(SourceTable):
 
     @property
     def _kept(self) -> bool:
-        """Whether the engine keeps the coded rows of all columns for now."""
+        """Whether the engine keeps the coded rows of all columns, until the snapshot ends."""
         return self._depth > 0 and self._source.dialect.keeps
 
     def _capped_rows(self, cliques: Sequence[Clique]) -> CappedRows:
@@ -79,10 +79,10 @@ class EngineTable(SourceTable):
 
     @property
     def _fits(self) -> bool:
-        """Whether the coded rows are known to fit into half of the memory limit, and into what the engine sends."""
+        """Whether the coded rows are known to fit into half of the memory limit and into a result of the engine."""
         rows, most = self._source.rows, self._source.dialect.most_collected
         size = math.inf if rows is None else rows * line_bytes(self._schema.columns, self._source.counts)
-        return size <= self._memory_limit // 2 and (most is None or WIRE_BYTES * size <= most)
+        return size <= self._memory_limit // 2 and (most is None or WIRE_FACTOR * size <= most)
 
     @property
     def sends(self) -> bool:
@@ -93,13 +93,19 @@ class EngineTable(SourceTable):
 
     def _check_rows(self) -> None:
         if self._kept:
-            self._source = replace(self._source, rows=self._checked_lines())
+            # Check the rows that the engine keeps from now on, and note how many there are.
+            rows, dialect = self._capped_rows(()), self._source.dialect
+            self._total = rows.check_all()
+            with rows.session() as session:
+                count = f"SELECT count(*) FROM ({rows.selected(session)}) AS coded"
+                (lines,) = dialect.fetch_row(session, count, self._source.failure)
+            self._source = replace(self._source, rows=float(lines))
         elif not (self._depth and self._fits and Way.STREAM in self._ways and self._hold()):
             with self._source.snapshot():
                 super()._check_rows()
 
     def _hold(self) -> bool:
-        """Hold the coded rows; False where there are more than the engine thought."""
+        """Hold the coded rows in memory; False if there are more than the engine estimated."""
         try:
             held = MemoryTable.load(
                 self._source,
@@ -112,24 +118,20 @@ class EngineTable(SourceTable):
         self._held, self._total = held, held.total_rows
         return True
 
-    def _checked_lines(self) -> float:
-        """Check the rows that the engine keeps from now on; how many there are."""
-        rows, dialect = self._capped_rows(()), self._source.dialect
-        self._total = rows.check_all()
-        with rows.session() as session:
-            count = f"SELECT count(*) FROM ({rows.selected(session)}) AS coded"
-            (lines,) = dialect.fetch_row(session, count, self._source.failure)
-        return float(lines)
-
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
         if self._held is not None:
             return self._held._count(cliques, progress)
-        if self._source.dialect.keeps and not self._depth and self._statements(cliques) > 1:
-            with self.snapshot():
-                return self._count(cliques, progress)
+        if self._source.dialect.keeps and not self._depth:
+            # If the call takes several statements, let the engine keep the coded rows between them.
+            way, plan = self.choose(cliques)
+            at_once = 1 if way is Way.SEPARATE else self._source.dialect.most_keys
+            statements = 1 if way is Way.STREAM else -(-len(plan.scans) // at_once)
+            if statements + (self._source.counts is not None) > 1:
+                with self.snapshot():
+                    return self._count(cliques, progress)
         with self._source.snapshot():
             if self._source.counts is not None:
-                self.check()  # an engine would not say why a sum of counts is too large
+                self.check()  # if a sum of counts overflows, an engine does not say why it fails
             self.way, plan = self.choose(cliques)
             if self.way is Way.STREAM and self._kept and self._fits and self._hold():
                 return self._count(cliques, progress)
@@ -148,16 +150,9 @@ class EngineTable(SourceTable):
 
     def choose(self, cliques: Sequence[Clique], ways: Sequence[Way] | None = None) -> tuple[Way, ScanPlan]:
         """The way of least predicted time, and its plan of scans; reads no row."""
-        found = self.predict(cliques, ways)
-        way = min(found, key=lambda each: found[each][0])
-        return way, found[way][1]
-
-    def _statements(self, cliques: Sequence[Clique]) -> int:
-        """How many statements a call takes."""
-        way, plan = self.choose(cliques)
-        at_once = 1 if way is Way.SEPARATE else self._source.dialect.most_keys
-        counts = 1 if way is Way.STREAM else -(-len(plan.scans) // at_once)
-        return counts + (self._source.counts is not None)
+        predicted = self.predict(cliques, ways)
+        fastest = min(predicted, key=lambda way: predicted[way][0])
+        return fastest, predicted[fastest][1]
 
     def predict(
         self, cliques: Sequence[Clique], ways: Sequence[Way] | None = None
@@ -172,26 +167,26 @@ class EngineTable(SourceTable):
             coding = [0.0] * len(coding)
         positions = [[names.index(name) for name in clique] for clique in cliques]
         able = [way for way in self._ways if way is not Way.STREAM or self.sends]
-        found = {}
+        predicted = {}
         for way in (able or self._ways) if ways is None else ways:
             plan = plan_scans(self._domain.sizes(names), positions, rows=lines, costs=engine.scans[way])
             passes = 1 if way is Way.STREAM else -(-len(plan.scans) // source.dialect.most_keys)
             capped = self.unit.column is not None and not self._kept
             time = engine.predicted(way, plan, rows=lines, coding=coding, capped=capped, passes=passes)
-            found[way] = time, plan
-        return found
+            predicted[way] = time, plan
+        return predicted
 
     def _grouped(
         self, cliques: Sequence[Clique], plan: ScanPlan, way: Way, progress: Progress | None
     ) -> dict[Clique, Counts]:
-        """Counts by GROUP BY; one statement for few hundred scans."""
+        """Counts by GROUP BY; one statement for a few hundred scans."""
         rows, dialect = self._capped_rows(cliques), self._source.dialect
         counters = np.zeros(int(plan.scan_cells.sum()), np.int64)
         at_once = 1 if way is Way.SEPARATE else dialect.most_keys
         with rows.session() as session:
             for first in range(0, len(plan.scans), at_once):
                 numbers = range(first, min(first + at_once, len(plan.scans)))
-                weight = None if self._source.counts is None else COUNT
+                weight = None if self._source.counts is None else COUNT_NAME
                 query = statement(way, plan, numbers, rows, dialect, weight, rows.selected(session))
                 batches = dialect.stream(session, query, BATCH_ROWS, self._source.failure)
                 if not all(add(plan, batch, counters) for batch in batches):
@@ -213,16 +208,14 @@ def statement(
     weight: str | None = None,
     selected: str | None = None,
 ) -> str:
-    """The statement that counts some scans: lines of the scan's number, the number of a cell, and the count of rows.
+    """The statement that counts some scans; its lines are the number of a scan, of a cell, and the rows in that cell.
 
-    `selected` is the SQL of the rows where the engine keeps them.
+    `selected` is the SQL of the rows if the engine keeps them.
     """
     keys = {number: key_of(plan, number) for number in numbers}
-    wanted = sorted({int(column) for number in numbers for column in plan.scans[number] if column >= 0})
-    codes = "".join(f"k{column}, " for column in wanted) + ("" if weight is None else f"{weight}, ")
-    coded = (
-        f"SELECT {codes}{rows.refused_by(wanted)} AS refused FROM ({selected or rows.sql}) AS capped {dialect.fence}"
-    )
+    used = sorted({int(column) for number in numbers for column in plan.scans[number] if column >= 0})
+    codes = "".join(f"k{column}, " for column in used) + ("" if weight is None else f"{weight}, ")
+    coded = f"SELECT {codes}{rows.refused_by(used)} AS refused FROM ({selected or rows.sql}) AS capped {dialect.fence}"
     if way is Way.SETS:
         return dialect.grouped_counts(keys, coded, weight)
     if way is Way.UNPIVOT:
@@ -235,11 +228,11 @@ def key_of(plan: ScanPlan, number: int) -> str:
     key = "CAST(0 AS BIGINT)"
     for attribute in plan.scans[number, : plan.scan_lengths[number]].tolist():
         key = f"({key} * {plan.sizes[attribute]} + k{attribute})"
-    return f"CASE WHEN refused THEN {REFUSED} ELSE {key} END"
+    return f"CASE WHEN refused THEN {REFUSED_KEY} ELSE {key} END"
 
 
 def add(plan: ScanPlan, batch: pa.RecordBatch, counters: Counts) -> bool:
-    """Add the counts of a batch; False where one belongs to refused rows."""
+    """Add the counts of a batch to the counters; False if one of them is of refused rows."""
     scans, cells, rows = (as_numpy(batch.column(position)) for position in range(3))
     if not len(scans):
         return True

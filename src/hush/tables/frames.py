@@ -1,7 +1,7 @@
-"""Tables that are already in memory (pandas, polars, Arrow) as Arrow columns that DuckDB can read.
+"""Frames: pandas, polars and Arrow tables as Arrow columns that DuckDB can read.
 
-Columns of Python objects become text element by element, so that a cell means the same whatever type its neighbours
-have. pandas and polars are never imported here: only a user who holds their objects has them.
+Columns of Python objects become text element by element, so that a cell means the same whatever the types of its
+neighbours. This file never imports pandas or polars: they are installed only if the user passes their objects.
 """
 
 from __future__ import annotations
@@ -26,78 +26,20 @@ from hush.tables.dialects.dialect import attempt
 from hush.tables.rows_per_unit import exact_digits, number_id
 from hush.tables.sources import gathered
 
-HUGE = 10**400  # beyond any float64; Python would refuse to write much longer integers as text
-PLAIN = frozenset({str, bytes, float, type(None)})  # what a column of text is made of; a float for NaN
-WHOLE = frozenset({int, type(None)})
+LARGEST_WRITTEN = 10**400  # beyond any float64; Python refuses to write much longer integers as text
+TEXT_OBJECTS = frozenset({str, bytes, float, type(None)})  # types of a column of texts; a float may be NaN
+INTEGER_OBJECTS = frozenset({int, type(None)})
+NUMBER_OBJECTS = (int, np.integer, float, np.floating, decimal.Decimal)
 ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
-Spellings = Mapping[str, NumberSpelling]  # of the columns whose numbers are not spelled plainly
-NONE: Spellings = {}
-Spelling = Callable[[Any, str], str | None]  # of an object, in the column of a name: `text_of` or `id_of`
-SpellingOf = Callable[[str], Spelling]  # of the objects in the column of a name
+Spellings = Mapping[str, NumberSpelling]  # by column, for columns whose texts do not spell numbers plainly
+NO_SPELLINGS: Spellings = {}
+Spelling = Callable[[Any, str], str | None]  # an object and the name of its column -> its text: `text_of` or `id_of`
+SpellingOf = Callable[[str], Spelling]  # by the name of a column
+Conversion = Callable[[Any, Sequence[int], SpellingOf], pa.Table | pa.RecordBatchReader]
 
 
-def from_pandas(
-    frame: Any,
-    positions: Sequence[int],
-    unit: str | None = None,
-    spellings: Spellings = NONE,
-    counts: str | None = None,
-) -> pa.Table:
-    """Some columns of a pandas DataFrame, by position since names may repeat; see `_table`."""
-    labels = [str(label) for label in frame.columns]
-    names = [labels[at] for at in positions]
-    return _table(names, unit, spellings, counts, [partial(_pandas_column, frame.iloc[:, at]) for at in positions])
-
-
-def from_polars(
-    frame: Any,
-    positions: Sequence[int],
-    unit: str | None = None,
-    spellings: Spellings = NONE,
-    counts: str | None = None,
-) -> pa.Table:
-    """Some columns of a polars DataFrame; see `_table`."""
-    names = [frame.columns[at] for at in positions]
-    return _table(names, unit, spellings, counts, [partial(_polars_column, frame[name]) for name in names])
-
-
-def from_arrow(
-    table: pa.Table | pa.RecordBatch,
-    positions: Sequence[int],
-    unit: str | None = None,
-    spellings: Spellings = NONE,
-    counts: str | None = None,
-) -> pa.Table:
-    """Some columns of an Arrow table, by position since names may repeat; see `_table`."""
-    names = [table.schema.names[at] for at in positions]
-    return _table(names, unit, spellings, counts, [partial(readable, table.column(at)) for at in positions])
-
-
-def from_reader(
-    reader: pa.RecordBatchReader,
-    positions: Sequence[int],
-    unit: str | None = None,
-    spellings: Spellings = NONE,
-    counts: str | None = None,
-) -> pa.RecordBatchReader:
-    """Some columns of an Arrow stream, converted batch by batch; using the result uses up the stream."""
-    schema = from_arrow(reader.schema.empty_table(), positions, unit, spellings, counts).schema
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for batch in reader:
-            yield from from_arrow(batch, positions, unit, spellings, counts).cast(schema).to_batches()
-
-    return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def from_lists(names: Sequence[str], lists: Sequence[Sequence[Any]], spell: SpellingOf) -> pa.Table:
-    """Columns of Python objects as text."""
-    columns = [partial(_object_column, values) for values in lists]
-    return pa.table(gathered(_attempts(names, columns, spell)), names=list(names))
-
-
-def spelling_of(unit: str | None = None, spellings: Spellings = NONE, counts: str | None = None) -> SpellingOf:
-    """How objects are spelled, by the name of their column: neither ids, of `unit`, nor `counts` are rounded."""
+def spelling_of(unit: str | None = None, spellings: Spellings = NO_SPELLINGS, counts: str | None = None) -> SpellingOf:
+    """How objects become text, by the name of their column: the ids of `unit` and the `counts` are never rounded."""
 
     def choose(name: str) -> Spelling:
         if name in (unit, counts):
@@ -105,6 +47,80 @@ def spelling_of(unit: str | None = None, spellings: Spellings = NONE, counts: st
         return partial(_spelled_text, spellings[name]) if name in spellings else text_of
 
     return choose
+
+
+PLAIN_SPELLING = spelling_of()
+
+
+def recognised(source: Any) -> tuple[str, list[str], Conversion] | None:
+    """What messages call a frame, its column names, and the function that converts it; None if it is no frame."""
+    if isinstance(source, pa.Table | pa.RecordBatch):
+        return "the Arrow table", source.schema.names, from_arrow
+    if isinstance(source, pa.RecordBatchReader):
+        return "the Arrow reader", source.schema.names, from_reader
+    if is_a(source, "pandas", "DataFrame"):
+        return "the DataFrame", [str(label) for label in source.columns], from_pandas
+    if is_a(source, "polars", "DataFrame"):
+        return "the DataFrame", source.columns, from_polars
+    return None
+
+
+def is_a(source: object, package: str, name: str) -> bool:
+    """Whether an object is of a class of a package, which need not be installed."""
+    return any(cls.__name__ == name and cls.__module__.split(".")[0] == package for cls in type(source).__mro__)
+
+
+# Conversions take columns by position, since names may repeat.
+
+
+def from_pandas(frame: Any, positions: Sequence[int], spell: SpellingOf = PLAIN_SPELLING) -> pa.Table:
+    """Some columns of a pandas DataFrame."""
+    labels = [str(label) for label in frame.columns]
+    columns = [partial(_pandas_column, frame.iloc[:, at]) for at in positions]
+    return _table([labels[at] for at in positions], columns, spell)
+
+
+def from_polars(frame: Any, positions: Sequence[int], spell: SpellingOf = PLAIN_SPELLING) -> pa.Table:
+    """Some columns of a polars DataFrame."""
+    names = [frame.columns[at] for at in positions]
+    return _table(names, [partial(_polars_column, frame[name]) for name in names], spell)
+
+
+def from_arrow(
+    table: pa.Table | pa.RecordBatch, positions: Sequence[int], spell: SpellingOf = PLAIN_SPELLING
+) -> pa.Table:
+    """Some columns of an Arrow table."""
+    names = [table.schema.names[at] for at in positions]
+    return _table(names, [partial(readable, table.column(at)) for at in positions], spell)
+
+
+def from_reader(
+    reader: pa.RecordBatchReader, positions: Sequence[int], spell: SpellingOf = PLAIN_SPELLING
+) -> pa.RecordBatchReader:
+    """Some columns of an Arrow stream, converted batch by batch; reading the result uses up the stream."""
+    schema = from_arrow(reader.schema.empty_table(), positions, spell).schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            yield from from_arrow(batch, positions, spell).cast(schema).to_batches()
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def from_lists(names: Sequence[str], lists: Sequence[Sequence[Any]], spell: SpellingOf) -> pa.Table:
+    """Columns of Python objects as text."""
+    return _table(names, [partial(_object_column, values) for values in lists], spell)
+
+
+def _table(
+    names: Sequence[str], conversions: Sequence[Callable[[str, Spelling], ArrowColumn]], spell: SpellingOf
+) -> pa.Table:
+    """The converted columns; whatever error an object raises becomes a DataError."""
+    calls = []
+    for name, conversion in zip(names, conversions, strict=True):
+        failed = f"column {name!r} holds objects that cannot be read; convert them to text, numbers or dates"
+        calls.append(partial(attempt, partial(conversion, name, spell(name)), failed))
+    return pa.table(gathered(calls), names=list(names))
 
 
 def readable(column: ArrowColumn, name: str, spell: Spelling) -> ArrowColumn:
@@ -120,14 +136,14 @@ def readable(column: ArrowColumn, name: str, spell: Spelling) -> ArrowColumn:
     if pa.types.is_run_end_encoded(kind):
         return readable(pc.run_end_decode(column), name, spell)
     if pa.types.is_float16(kind):
-        if spell in EXACT:  # a float32 no longer says which integers were rounded
+        if spell in EXACT_SPELLINGS:  # a float32 no longer says which integers were rounded
             return _spelled([None if half is None else np.float16(half) for half in column.to_pylist()], name, spell)
         return _converted(column, pa.float32(), name)
     if pa.types.is_decimal(kind) and kind.bit_width > 128:
         if spell is not text_of:  # Arrow's text keeps zeros at the end of an id, and has a decimal point
             return _spelled(column.to_pylist(), name, spell)
         return _converted(column, pa.string(), name)
-    if pa.types.is_timestamp(kind) and kind.tz is not None and (spell in EXACT or kind.unit == "ns"):
+    if pa.types.is_timestamp(kind) and kind.tz is not None and (spell in EXACT_SPELLINGS or kind.unit == "ns"):
         return _converted(column, pa.timestamp(kind.unit), name)  # in UTC; DuckDB can do little with zoned nanoseconds
     if _is_text(kind) or pa.types.is_dictionary(kind):
         # text that is not UTF-8 would bring DuckDB down
@@ -136,9 +152,9 @@ def readable(column: ArrowColumn, name: str, spell: Spelling) -> ArrowColumn:
 
 
 def text_of(value: Any, name: str) -> str | None:
-    """A Python object as the text by which it is compared; None where it is missing.
+    """A Python object as the text by which it is compared; None if it is missing.
 
-    Stamps with a time zone are taken in UTC, those at midnight are their date, as in every other source.
+    Times with a zone are converted to UTC, and a time at midnight becomes its date, as in every other source.
     """
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return None
@@ -150,9 +166,11 @@ def text_of(value: Any, name: str) -> str | None:
     if isinstance(value, bool | np.bool_):
         return canonical(bool(value))
     if isinstance(value, int | np.integer):
-        return str(int(value)) if abs(int(value)) < HUGE else "inf" if value > 0 else "-inf"
+        return str(int(value)) if abs(int(value)) < LARGEST_WRITTEN else "inf" if value > 0 else "-inf"
     if isinstance(value, float | np.floating | decimal.Decimal):
-        number = _float_of(value)
+        if isinstance(value, decimal.Decimal) and value.is_nan():
+            return None
+        number = value if isinstance(value, float) else float(str(value))  # a float32 by its own shortest digits
         return None if math.isnan(number) else canonical(number)
     if isinstance(value, dt.datetime):
         if value.tzinfo is not None:
@@ -170,71 +188,42 @@ def text_of(value: Any, name: str) -> str | None:
 
 def id_of(value: Any, name: str) -> str | None:
     """A Python object as the text of a unit's id, without rounding; None where it is missing."""
-    if isinstance(value, int | np.integer | float | np.floating | decimal.Decimal) and not isinstance(value, bool):
+    if isinstance(value, NUMBER_OBJECTS) and not isinstance(value, bool):
         return number_id(value, name)
     return text_of(value, name)
 
 
 def count_of(value: Any, name: str) -> str | None:
     """A Python object as the text of a count; None where it is missing, empty where it may have been rounded."""
-    if isinstance(value, int | np.integer | float | np.floating | decimal.Decimal) and not isinstance(value, bool):
+    if isinstance(value, NUMBER_OBJECTS) and not isinstance(value, bool):
         return exact_digits(value)
     return text_of(value, name)
 
 
-EXACT: tuple[Spelling, ...] = (id_of, count_of)  # of numbers that must not be rounded
+EXACT_SPELLINGS: tuple[Spelling, ...] = (id_of, count_of)  # of numbers that must not be rounded
 
 
 def _spelled_text(spelling: NumberSpelling, value: Any, name: str) -> str | None:
-    """A Python object as text, a number among them in the spelling by which the texts beside it are read."""
+    """A Python object as text; a number in the spelling of the column's texts."""
     text = text_of(value, name)
-    number = isinstance(value, int | np.integer | float | np.floating | decimal.Decimal)
-    return spelling.write(text) if number and text is not None else text
-
-
-def _table(
-    names: Sequence[str],
-    unit: str | None,
-    spellings: Spellings,
-    counts: str | None,
-    convert: Sequence[Callable[[str, Spelling], ArrowColumn]],
-) -> pa.Table:
-    """The converted columns; whatever error an object raises becomes a DataError.
-
-    `unit` names the column of ids and `counts` that of counts, which are not rounded.
-    """
-    return pa.table(gathered(_attempts(names, convert, spelling_of(unit, spellings, counts))), names=names)
-
-
-def _attempts(
-    names: Sequence[str], convert: Sequence[Callable[[str, Spelling], ArrowColumn]], spell: SpellingOf
-) -> Iterator[Callable[[], ArrowColumn]]:
-    for name, conversion in zip(names, convert, strict=True):
-        failed = f"column {name!r} holds objects that cannot be read; convert them to text, numbers or dates"
-        yield partial(attempt, partial(conversion, name, spell(name)), failed)
+    return spelling.write(text) if isinstance(value, NUMBER_OBJECTS) and text is not None else text
 
 
 def _moment(text: str) -> str:
-    """A stamp as DuckDB writes it, by all digits of its second; at midnight its date."""
+    """A timestamp as DuckDB writes it, with all digits of its second; a date if it is midnight."""
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return text.removesuffix(" 00:00:00")
 
 
 def _to_the_second(value: np.datetime64, name: str) -> str:
-    """The text of a stamp to the second, which numpy cuts short where the unit is coarser."""
+    """The text of a timestamp to the second; numpy would write less for a coarser unit."""
     if np.datetime_data(value.dtype)[0] in {"Y", "M", "W", "D", "h", "m"}:
         seconds = value.astype("datetime64[s]")
         if seconds.astype(value.dtype) != value:  # numpy wraps around
             raise DataError(f"column {name!r} holds a time that is too far away; convert it to text")
         value = seconds
     return str(value).replace("T", " ")
-
-
-def _float_of(value: float | np.floating[Any] | decimal.Decimal) -> float:
-    if isinstance(value, decimal.Decimal):
-        return math.nan if value.is_nan() else float(str(value))
-    return float(str(value)) if isinstance(value, np.floating) else value  # a float32 by its own shortest digits
 
 
 def _pandas_column(series: Any, name: str, spell: Spelling) -> ArrowColumn:
@@ -248,7 +237,7 @@ def _pandas_column(series: Any, name: str, spell: Spelling) -> ArrowColumn:
     if kind.startswith("Sparse"):
         return _pandas_column(series.sparse.to_dense(), name, spell)
     if kind in {"float128", "float96", "longdouble"}:
-        if spell in EXACT:
+        if spell in EXACT_SPELLINGS:
             return _spelled(series.to_numpy(), name, spell)
         series = series.astype("float64")
     unsupported = f"column {name!r} is stored as {kind}, which cannot be read; convert it to text, numbers or dates"
@@ -269,10 +258,10 @@ def _polars_column(series: Any, name: str, spell: Spelling) -> ArrowColumn:
 def _object_column(values: Sequence[Any], name: str, spell: Spelling) -> ArrowColumn:
     """Text where every element is text or missing; else element by element."""
     kinds = set(map(type, values))
-    if kinds <= WHOLE and not isinstance(spell, partial):
+    if kinds <= INTEGER_OBJECTS and not isinstance(spell, partial):
         with contextlib.suppress(DataError):  # an integer of more than 64 bits
             return attempt(lambda: pa.array(values, pa.int64()).cast(pa.string()), "too wide")
-    if kinds <= PLAIN:  # Arrow crashes on some other objects
+    if kinds <= TEXT_OBJECTS:  # Arrow crashes on some other objects
         with contextlib.suppress(DataError):  # a float that is not missing, or text that is not UTF-8
             return attempt(lambda: readable(pa.array(values, pa.string(), from_pandas=True), name, spell), "not text")
     return _spelled(values, name, spell)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from hush.core.arrays import Floats
 from hush.core.domain import Domain
 from hush.core.errors import DataError, SizeError
 from hush.core.memory import memory_limit as bytes_of
+from hush.core.validation import check_choice
 from hush.schema import ROW, Integer, Numeric, Schema, Unit
 from hush.tables import frames
 from hush.tables.counted_tables import MemoryTable, StreamTable, line_bytes
@@ -28,13 +28,12 @@ from hush.tables.engine_tables import SQL_WAYS, EngineTable
 from hush.tables.formats.file_sources import file_source
 from hush.tables.row_filter import RowFilter
 from hush.tables.rows_per_unit import CappedRows, encoded_rows
-from hush.tables.sources import COUNT, RowSource, check_counts_column, find_column, gathered, row_count
+from hush.tables.sources import COUNT_NAME, RowSource, check_counts_column, find_column, gathered, row_count
 from hush.tables.table import Counts, Progress, Table
 
-DIALECTS: tuple[Dialect, ...] = (DUCKDB, POSTGRES, SPARK)  # engines whose connections can be given
-NUMBERS_AT_ONCE = 2**17  # distinct ones that a batch holds
-ENGINES = ("auto", "memory", "stream", "sql")
-ACCEPTED = (
+DIALECTS: tuple[Dialect, ...] = (DUCKDB, POSTGRES, SPARK)
+NUMBERS_AT_ONCE = 2**17  # distinct numbers in a batch
+ACCEPTED_SOURCES = (
     "a path or pattern of CSV or Parquet files, a folder of Parquet, an Excel file, a file of DuckDB or SQLite with "
     "table= or query=, '-' for standard input, a pandas or polars DataFrame, a polars LazyFrame, a pyarrow Table or "
     "RecordBatchReader, or a DuckDB, psycopg or ADBC connection or an address such as 'postgresql://user@host/db' with "
@@ -59,25 +58,20 @@ def read(
 ) -> Table:
     """A table from a file, a pandas, polars or Arrow table, or a database.
 
-    A path is that of a CSV, Parquet or Excel file, a pattern of such files, a folder of Parquet, or a file of DuckDB or
-    SQLite with `table` or `query`; `"-"` is standard input.
+    A path is that of a CSV, Parquet or Excel file, a pattern of such files, a folder of Parquet, or a DuckDB or SQLite
+    file with `table` or `query`; `"-"` is standard input. A database is a DuckDB, psycopg or ADBC connection, or an
+    address such as `postgresql://user@host/db`, with `table` or `query`. Rows of PostgreSQL stay there: it codes and
+    counts them. No statement may take more seconds than `timeout`, an hour by default.
 
-    A database is a DuckDB, psycopg or ADBC connection, or an address such as `postgresql://user@host/db`, with `table`
-    or `query`. Rows of PostgreSQL stay there: it codes and counts them, in the way predicted to be fastest. No
-    statement may take more seconds than `timeout`, an hour by default.
-
-    `where` is a condition in SQL on the values of one row of a file or a frame, such as `age >= 18`: only rows that
-    meet it are read. Databases take it in `query`.
-
-    `schema` may be a Domain, for a table of codes 0 .. size-1, or the path of a schema file. `unit` names the id
-    column whose presence is hidden, of which `max_rows_per_unit` rows are used at most; by default the schema says.
-
-    `counts` names the column of a table that is aggregated already: it says how many rows each line stands for, a whole
-    number of at least 0. Every row is then a unit of its own.
+    `schema` may be a Domain, for a table of codes 0 .. size-1, or the path of a schema file. `where` is a condition in
+    SQL that selects rows of a file or a frame, such as `age >= 18`; databases take it in `query`. `unit` names the id
+    column of the people to protect, and at most `max_rows_per_unit` rows of each are used; the default is the schema's
+    unit. `counts` names the column of an aggregated table that says how many rows each line stands for; every row is
+    then a unit of its own.
 
     `engine="memory"` encodes all rows once and holds the codes, `"stream"` reads the source anew for each count in
-    bounded memory, `"sql"` lets the database count; all three give the same counts. `"auto"` holds the codes if they
-    fit in half of `memory_limit`, and streams otherwise. `progress` is called with the fraction done.
+    bounded memory, `"sql"` lets the database count; all give the same counts. `"auto"` holds the codes if they fit in
+    half of `memory_limit`, and streams otherwise. `progress` is called with the fraction done.
 
     >>> import pyarrow as pa
     >>> table = read(pa.table({"sex": [0, 1, 1], "race": [2, 0, 2]}), Domain({"sex": 2, "race": 3}))
@@ -87,25 +81,25 @@ def read(
     >>> read(histogram, Domain({"sex": 2}), counts="n").counts([("sex",)])
     {('sex',): array([2000, 3000])}
 
-    Privacy: reads the data. A value that the schema refuses raises DataError, which names the column only. Counts
-    are as private as the rows that they count.
+    Privacy: reads the data. A value that the schema refuses raises DataError, which names the column only.
     """
+    # Open the source without reading rows.
     declared = _with_unit(schema_of(schema), unit, max_rows_per_unit)
-    if engine not in ENGINES:
-        raise DataError(f"engine = {engine!r}: expected one of {', '.join(ENGINES)}")
+    check_choice(DataError, "engine", engine, ("auto", "memory", "stream", "sql"))
     limit = bytes_of(memory_limit)
     connect = partial(DUCKDB.connect, limit // 2)
     opened = open_source(source, declared, table, query, connect, where=where, counts=counts, timeout=timeout)
+    # Choose the kind of table.
     if opened.once and engine in {"stream", "sql"}:
-        raise DataError(f"engine = {engine!r}: {opened.name} can be read only once; use engine='memory'")
+        raise DataError(f"engine={engine!r}: {opened.name} can be read only once; use engine='memory'")
     if engine == "stream":
         return StreamTable(opened, declared, memory_limit=limit, progress=progress)
     if engine == "sql":
         return EngineTable(opened, declared, ways=SQL_WAYS, memory_limit=limit, progress=progress)
     if opened.dialect.remote and engine == "auto":
         return EngineTable(opened, declared, memory_limit=limit, progress=progress)
-    width = line_bytes(declared.columns, counts)
-    fits = opened.rows is None or opened.rows * width <= limit
+    # Hold the codes if they seem to fit; if they do not after all, stream.
+    fits = opened.rows is None or opened.rows * line_bytes(declared.columns, counts) <= limit
     if engine == "memory" or opened.once or fits:
         try:
             return MemoryTable.load(opened, declared, memory_limit=limit, progress=progress)
@@ -126,9 +120,8 @@ def count_numbers(
 ) -> dict[str, tuple[Floats, Counts]]:
     """The numbers in each integer and numeric column of a source, sorted, and how many rows hold each.
 
-    Sources are those of `read` that can be read again. Numbers are neither put into bins nor clamped, and those of all
-    rows of a unit are counted. Missing values, and texts that are no number, are left out. `where` and `counts` are
-    those of `read`.
+    Sources are those of `read` that can be read again; `where` and `counts` are as in `read`. Numbers are neither
+    binned nor clamped, and all rows of a unit count. Missing values and texts that are no number are left out.
 
     Privacy: reads the data. The numbers are exact, hence private, and for the data owner only.
 
@@ -148,20 +141,25 @@ def count_numbers(
     counted = {}
     with opened.session() as session:
         for column in declared:
-            if isinstance(column, Integer | Numeric) and column.part is None:
-                at = opened.position(column.name)
-                names = Names.numbered(0, f"c{at}")
-                encoding = encode_number(column, opened.types[at], names, dialect)
-                rows = encoded_rows(opened, [(names, encoding)], {COUNT: weight})
-                select = f"SELECT k0, CAST(sum({COUNT}) AS BIGINT) FROM ({rows}) AS coded"
-                select += f" WHERE k0 IS NOT NULL AND {COUNT} > 0 GROUP BY k0"
-                batches = list(dialect.stream(session, select, NUMBERS_AT_ONCE, opened.failure))
-                numbers, times = (
-                    np.concatenate([np.zeros(0, kind), *(as_numpy(batch.column(k)) for batch in batches)])
-                    for k, kind in enumerate((np.float64, np.int64))
-                )
-                order = np.argsort(numbers)
-                counted[column.name] = (numbers[order], times[order])
+            if not isinstance(column, Integer | Numeric) or column.part is not None:
+                continue
+            # Let the engine group the column's numbers; it returns them in any order.
+            at = opened.position(column.name)
+            names = Names.numbered(0, f"c{at}")
+            encoding = encode_number(column, opened.types[at], names, dialect)
+            rows = encoded_rows(opened, [(names, encoding)], {COUNT_NAME: weight})
+            select = (
+                f"SELECT k0, CAST(sum({COUNT_NAME}) AS BIGINT) FROM ({rows}) AS coded "
+                f"WHERE k0 IS NOT NULL AND {COUNT_NAME} > 0 GROUP BY k0"
+            )
+            batches = list(dialect.stream(session, select, NUMBERS_AT_ONCE, opened.failure))
+            # Join the batches and sort by number.
+            numbers, times = (
+                np.concatenate([np.zeros(0, kind), *(as_numpy(batch.column(k)) for batch in batches)])
+                for k, kind in enumerate((np.float64, np.int64))
+            )
+            order = np.argsort(numbers)
+            counted[column.name] = (numbers[order], times[order])
     return counted
 
 
@@ -203,11 +201,9 @@ def open_source(
     partly: bool = False,
     timeout: float | None = None,
 ) -> RowSource:
-    """The rows of any source that `read` takes; with `partly` columns of the schema may be absent.
+    """The rows of any source that `read` takes; with `partly`, columns of the schema may be absent.
 
-    `where` says which rows are read, and `counts` names the column that says how many rows each line stands for.
-
-    Privacy: reads no row of files and databases, and converts the wanted columns of frames.
+    Privacy: reads no row of files and databases, and converts the needed columns of frames.
     """
     if counts is not None:
         check_counts_column(counts, schema)
@@ -230,59 +226,47 @@ def _opened(
     timeout: float | None,
 ) -> RowSource:
     """The rows of a source, with the columns of the schema, of its unit, of a condition and of the counts."""
+    # A connection or the address of a database.
     for dialect in DIALECTS:
         if dialect.holds(source):
             return dialect.open_table(source, table, query, timeout=timeout)
+    # Files and frames are read only as far as the job needs their columns.
     unit = schema.unit.column
     extra = [name for name in (unit, counts, *(condition.columns if condition else ())) if name is not None]
-    wanted = list(dict.fromkeys([*(column.source for column in schema), *extra]))
+    needed = list(dict.fromkeys([*(column.source for column in schema), *extra]))
+    spell = frames.spelling_of(unit, schema.spellings, counts)
     if isinstance(source, str | Path):
-        spell = frames.spelling_of(unit, schema.spellings, counts)
-        return file_source(source, wanted, connect, table=table, query=query, spell=spell, partly=partly)
+        return file_source(source, needed, connect, table=table, query=query, spell=spell, partly=partly)
     if table is not None or query is not None:
         raise DataError("table= and query= go with connections and files of databases only; drop them")
-    if isinstance(source, pa.RecordBatch):
-        source = pa.Table.from_batches([source])
-    if _is_a(source, "polars", "LazyFrame"):
-        source = _collected(source, wanted, partly)
-    indexed: set[str] = set()
-    convert: Callable[..., pa.Table | pa.RecordBatchReader]
-    if isinstance(source, pa.Table):
-        name, columns, convert = "the Arrow table", source.schema.names, frames.from_arrow
-    elif isinstance(source, pa.RecordBatchReader):
-        name, columns, convert = "the Arrow reader", source.schema.names, frames.from_reader
-    elif _is_a(source, "pandas", "DataFrame"):
-        name, columns, convert = "the DataFrame", [str(label) for label in source.columns], frames.from_pandas
-        indexed = {str(label) for label in source.index.names} - set(columns)
-    elif _is_a(source, "polars", "DataFrame"):
-        name, columns, convert = "the DataFrame", source.columns, frames.from_polars
-    else:
-        raise DataError(f"source of type {type(source).__name__}: expected {ACCEPTED}")
+    if frames.is_a(source, "polars", "LazyFrame"):
+        source = _collected(source, needed, partly)
+    frame = frames.recognised(source)
+    if frame is None:
+        raise DataError(f"source of type {type(source).__name__}: expected {ACCEPTED_SOURCES}")
+    name, columns, convert = frame
+    is_pandas = frames.is_a(source, "pandas", "DataFrame")
+    indexed = {str(label) for label in source.index.names} - set(columns) if is_pandas else set()
     if partly:
-        wanted = [each for each in wanted if each in columns]
-    positions = _positions(wanted, columns, name, indexed)
-    return DUCKDB.open_frame(name, wanted, convert(source, positions, unit, schema.spellings, counts), connect())
+        needed = [column for column in needed if column in columns]
+    positions = _positions(needed, columns, name, indexed)
+    return DUCKDB.open_frame(name, needed, convert(source, positions, spell), connect())
 
 
-def _collected(source: Any, wanted: Sequence[str], partly: bool) -> Any:
-    """The wanted columns of a polars LazyFrame as a DataFrame."""
+def _collected(source: Any, needed: Sequence[str], partly: bool) -> Any:
+    """The needed columns of a polars LazyFrame as a DataFrame."""
     failed = "the LazyFrame cannot be collected; collect it yourself to see why"
     names = attempt(lambda: source.collect_schema().names(), failed)
-    wanted = [name for name in wanted if name in names] if partly else wanted
-    _positions(wanted, names, "the LazyFrame")
-    if not any(name.startswith("^") for name in wanted):  # polars would take it for a pattern
-        source = source.select(wanted)
+    needed = [name for name in needed if name in names] if partly else needed
+    _positions(needed, names, "the LazyFrame")
+    if not any(name.startswith("^") for name in needed):  # polars would take such a name for a pattern
+        source = source.select(needed)
     return attempt(source.collect, failed)
 
 
-def _positions(wanted: Sequence[str], columns: Sequence[str], where: str, indexed: Collection[str] = ()) -> list[int]:
-    """The positions of columns in a frame; no label is quoted: if its file had no header, labels are private."""
+def _positions(needed: Sequence[str], columns: Sequence[str], where: str, indexed: Collection[str] = ()) -> list[int]:
+    """The positions of columns in a frame. No message quotes a label: if its file had no header, labels are private."""
     advice = "it is in the index: call reset_index() first"
     return gathered(
-        partial(find_column, name, columns, where, advice if name in indexed else "", similar=False) for name in wanted
+        partial(find_column, name, columns, where, advice if name in indexed else "", similar=False) for name in needed
     )
-
-
-def _is_a(source: object, package: str, name: str) -> bool:
-    """Whether the object is of a class, by name: its package need not be installed."""
-    return any(cls.__name__ == name and cls.__module__.split(".")[0] == package for cls in type(source).__mro__)

@@ -1,6 +1,6 @@
-"""Refusal causes: why a column refuses a value, in words that its owner can act on.
+"""Refusal causes: why a column refuses a value, in words that the owner of the data can act on.
 
-Privacy: a cause quotes declared values at most; which values it is said of is private.
+Privacy: a cause quotes declared values only; the refused value itself is private.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from hush.schema.stamps import Stamp, Timestamp
 
 ALWAYS_MISSING = ("?", "NaN", "nan", "NULL", "null", "N/A", "n/a", "#N/A", "<NA>")
 MISSING_AMONG_NUMBERS = ("NA", "na", "None", "none", "-", ".")
-UNKNOWN = "values that the column cannot read"
-_MARKS = frozenset((*ALWAYS_MISSING, *MISSING_AMONG_NUMBERS))
-_SIGN = re.compile(r"[$€£¥₹%]|\b(?:USD|EUR|GBP|CHF|JPY)\b")
+UNKNOWN_CAUSE = "values that the column cannot read"
+_MISSING_MARKS = frozenset((*ALWAYS_MISSING, *MISSING_AMONG_NUMBERS))
+_CURRENCY_SIGN = re.compile(r"[$€£¥₹%]|\b(?:USD|EUR|GBP|CHF|JPY)\b")
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:[. '\u00a0\u202f]\d{3})+),(?:\d{1,2}|\d{4,})")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}([,. '_])\d{3}(?:\1\d{3})*(?:[.,]\d+)?")
-_DAY_FIRST = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}.*")
-_HALVES = re.compile(r"\d\s*[AaPp]\.?[Mm]\b")
+_GROUPED_DIGITS = re.compile(r"[+-]?\d{1,3}([,. '_])\d{3}(?:\1\d{3})*(?:[.,]\d+)?")
+_LIKE_A_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}.*")
+_AM_OR_PM = re.compile(r"\d\s*[AaPp]\.?[Mm]\b")
 _LEAP_SECOND = re.compile(r"\d{2}:\d{2}:60\b")
 
 
@@ -36,10 +36,12 @@ class RefusalCauses:
     def __init__(self, column: Column) -> None:
         self.column = column
         texts = column.texts if isinstance(column, Categorical) else []
-        self._alike = [(key, how, {key(text): text for text in reversed(texts)}) for key, how in _LIKENESSES]
+        self._alike = [
+            (key, difference, {key(text): text for text in reversed(texts)}) for key, difference in _DIFFERENCES
+        ]
 
     def of(self, text: str | None) -> str:
-        """The cause for one refused value, as text; None for null."""
+        """The cause for a refused value, given as text or None for null."""
         column, value = self.column, "" if text is None else text.strip()
         if not value or value in column.missing_values:
             return "empty cells: set missing = true"
@@ -47,32 +49,25 @@ class RefusalCauses:
             return _time(column.part.stamp, value)
         match column:
             case Categorical():
-                return self._category(value)
+                for key, difference, declared in self._alike:
+                    near = declared.get(key(value)) if key(value) else None
+                    if near is not None:
+                        return f"differ from the declared `{near}` in {difference}: spell the value as the data do"
+                unlisted = "not among the declared values: add what is missing to values, or set other = true"
+                return _mark(value) or unlisted
             case Boolean():
                 return _mark(value) or 'neither true nor false: declare kind = "categorical" with these values'
             case Integer() | Numeric():
                 return _number(column, value)
             case Date():
                 return _day(column, value)
-        return UNKNOWN
-
-    def _category(self, value: str) -> str:
-        for key, how, declared in self._alike:
-            near = declared.get(key(value)) if key(value) else None
-            if near is not None:
-                return f"differ from the declared `{near}` in {how}: spell the value as the data do"
-        return _mark(value) or "not among the declared values: add what is missing to values, or set other = true"
+        return UNKNOWN_CAUSE
 
 
 def _mark(value: str) -> str:
-    """The cause of a text by which people write missing."""
-    if value not in _MARKS:
-        return ""
-    return f'marks for missing: set missing = true and missing_values = ["{value}"]'
-
-
-def _squeezed(text: str) -> str:
-    return "".join(text.casefold().split())
+    """The cause for a text by which people write missing; empty for another text."""
+    marks = f'marks for missing: set missing = true and missing_values = ["{value}"]'
+    return marks if value in _MISSING_MARKS else ""
 
 
 def _as_number(text: str) -> str | None:
@@ -83,9 +78,10 @@ def _as_number(text: str) -> str | None:
     return canonical(number) if math.isfinite(number) else None
 
 
-_LIKENESSES: tuple[tuple[Callable[[str], str | None], str], ...] = (
+# By what a text may differ from a declared one, and a key that ignores this difference.
+_DIFFERENCES: tuple[tuple[Callable[[str], str | None], str], ...] = (
     (str.casefold, "case only"),
-    (_squeezed, "blanks and case only"),
+    (lambda text: "".join(text.casefold().split()), "blanks and case only"),
     (_as_number, "how a number is written"),
 )
 
@@ -103,28 +99,26 @@ def _number(column: Integer | Numeric, value: str) -> str:
         return f'values below low = {low:.15g}: lower it, or set outside = "clamp"'
     if number > high:
         return f'values above high = {high:.15g}: raise it, or set outside = "clamp"'
-    return UNKNOWN
+    return UNKNOWN_CAUSE
 
 
 def _spelling(column: Integer | Numeric, value: str) -> str:
-    """The cause of a text that is no number as the column spells them."""
-    sign = _SIGN.search(value)
-    if sign and sign.group() not in column.spelling.strip and _looks_like_a_number(_SIGN.sub("", value).strip()):
-        return f'numbers with `{sign.group()}`: add strip = ["{sign.group()}"]'
+    """The cause for a text that is no number in the spelling of the column."""
+    sign = _CURRENCY_SIGN.search(value)
+    if sign and sign.group() not in column.spelling.strip:
+        rest = _CURRENCY_SIGN.sub("", value).strip()
+        if _as_number(rest) is not None or _DECIMAL_COMMA.fullmatch(rest) or _GROUPED_DIGITS.fullmatch(rest):
+            return f'numbers with `{sign.group()}`: add strip = ["{sign.group()}"]'
     if column.spelling.decimal == "." and _DECIMAL_COMMA.fullmatch(value):
         return 'numbers with a decimal comma: set decimal = ","'
-    separated = _THOUSANDS.fullmatch(value)
+    separated = _GROUPED_DIGITS.fullmatch(value)
     if separated and separated.group(1) != column.spelling.thousands:
         return f'numbers with a thousands separator: set thousands = "{separated.group(1)}"'
     if not column.spelling.plain and _as_number(value) is not None:
         return "numbers with a decimal point, or with digits grouped otherwise than decimal and thousands say"
-    if _DAY_FIRST.fullmatch(value):
+    if _LIKE_A_DATE.fullmatch(value):
         return 'dates among numbers: use kind = "date"'
     return 'texts that are no numbers: use kind = "categorical", or clean them'
-
-
-def _looks_like_a_number(text: str) -> bool:
-    return _as_number(text) is not None or bool(_DECIMAL_COMMA.fullmatch(text) or _THOUSANDS.fullmatch(text))
 
 
 def _time(stamp: Stamp, value: str) -> str:
@@ -133,20 +127,20 @@ def _time(stamp: Stamp, value: str) -> str:
         return "seconds of 60: write the leap second as 59"
     if isinstance(stamp, Timestamp):
         return _day(stamp, value, "a date and a time such as 2020-01-31 08:30:00")
-    if _HALVES.search(value):
+    if _AM_OR_PM.search(value):
         return "hours with AM or PM: write hours from 0 to 23, such as 20:30"
-    if _DAY_FIRST.match(value):
+    if _LIKE_A_DATE.match(value):
         return 'dates among times of day: use kind = "timestamp"'
     return _mark(value) or "texts that are no times of day: write them as 08:30 or 08:30:00, from 00:00 to 23:59:59"
 
 
 def _day(column: Date | Timestamp, value: str, form: str = "2020-01-31") -> str:
-    if form != "2020-01-31" and _HALVES.search(value):
+    if form != "2020-01-31" and _AM_OR_PM.search(value):
         return "hours with AM or PM: write hours from 0 to 23, such as 20:30"
     try:
         day = dt.date.fromisoformat(value[:10])
     except ValueError:
-        if _DAY_FIRST.fullmatch(value):
+        if _LIKE_A_DATE.fullmatch(value):
             return f"dates in another order or spelling: write them as {form}"
         return _mark(value) or f"texts that are no dates: write dates as {form}"
     if day < column.start:

@@ -1,11 +1,10 @@
-"""Row filter: a condition that says which rows of a file or a frame are read, such as `age >= 18 AND sex = 'f'`.
+"""Row filter: a condition that selects the rows of a file or a frame to read, such as `age >= 18 AND sex = 'f'`.
 
-The condition is parsed, checked node by node against what is listed here, and written anew, so that it can hold nothing
-else. DuckDB evaluates it inside TRY: where it cannot be decided, because a value is missing or is no number, the row is
-left out.
+hush parses the condition, checks each node against a list of allowed ones, and writes the SQL anew. DuckDB evaluates it
+inside TRY: if a value is missing or is no number, so that the condition is undecided, the row is left out.
 
-Privacy: whether a row is read depends on that row alone, so a person's rows change nothing about the rows of others.
-This is why subqueries, aggregates, window functions, random numbers and clocks are refused.
+Privacy: whether a row is read depends on that row alone, so one person's rows do not affect the rows of others. This is
+why subqueries, aggregates, window functions, random numbers and clocks are refused.
 """
 
 from __future__ import annotations
@@ -16,46 +15,45 @@ from typing import TYPE_CHECKING, Any
 
 from hush.core.errors import DataError
 from hush.schema.number_spelling import NumberSpelling
-from hush.tables.dialects.dialect import NUMBERS, Family, attempt
+from hush.tables.dialects.dialect import DAY_FAMILIES, NUMBER_FAMILIES, Family, attempt
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.sources import RowSource
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-LONGEST = 10_000  # characters
+LONGEST_CONDITION = 10_000  # characters
 MOST_NODES = 1_000
-TAKES = (
+SUPPORTED = (
     "a condition takes columns and values with =, <>, <, <=, >, >=, BETWEEN, IN, LIKE, IS NULL, AND, OR, NOT, "
     "+, -, *, CAST, lower, upper, trim, length, abs and coalesce"
 )
-MIXED = (
+MIXED_KINDS = (
     "where= compares values of different kinds, or is no condition; compare numbers with numbers, dates with "
     "DATE '2020-01-31' and texts with 'texts'"
 )
-_DAYS = frozenset({Family.DATE, Family.TIMESTAMP, Family.INSTANT})
-_LISTED = (
+_ALLOWED_NODES = (
     *("And", "Or", "Not", "Paren", "EQ", "NEQ", "GT", "GTE", "LT", "LTE", "NullSafeEQ", "NullSafeNEQ", "Between", "In"),
     *("Is", "Null", "Boolean", "Literal", "Column", "Identifier", "Neg", "Add", "Sub", "Mul", "Like", "ILike", "Cast"),
     *("TryCast", "DataType", "DataTypeParam", "Lower", "Upper", "Trim", "Length", "Abs", "Coalesce"),
 )
-_ARITHMETIC = ("Neg", "Add", "Sub", "Mul", "Abs")
-_COMPARISONS = ("EQ", "NEQ", "GT", "GTE", "LT", "LTE", "NullSafeEQ", "NullSafeNEQ", "Between", "In", "Coalesce")
+_ARITHMETIC_NODES = ("Neg", "Add", "Sub", "Mul", "Abs")
+_COMPARISON_NODES = ("EQ", "NEQ", "GT", "GTE", "LT", "LTE", "NullSafeEQ", "NullSafeNEQ", "Between", "In", "Coalesce")
 
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """A checked condition and the columns it names."""
+    """A checked condition and the columns that it names."""
 
     condition: exp.Expr
     columns: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str) -> RowFilter:
-        """The filter of a text; DataError where it is not a single condition on the values of one row."""
+        """The filter of a text; DataError if it is not a single condition on the values of one row."""
         from sqlglot import exp, parse_one
 
-        if not text.strip() or len(text) > LONGEST:
+        if not text.strip() or len(text) > LONGEST_CONDITION:
             raise DataError(f"where= has {len(text):,} characters: expected a condition such as age >= 18")
         unread = "where= cannot be read as one condition; write it like age >= 18 AND sex = 'f'"
         parsed = attempt(lambda: parse_one(text, dialect="duckdb", into=exp.Condition), unread)
@@ -63,8 +61,13 @@ class RowFilter:
         if len(nodes) > MOST_NODES:
             raise DataError(f"where= has more than {MOST_NODES:,} parts; write a shorter condition")
         for node in nodes:
-            if type(node).__name__ not in _LISTED or (isinstance(node, exp.In) and not _is_list(node)):
-                raise DataError(f"where= holds {node.key.upper()!r}, which is not a test of one row's values; {TAKES}")
+            subquery = isinstance(node, exp.In) and (
+                not node.args.get("expressions") or any(node.args.get(key) for key in ("query", "unnest", "field"))
+            )
+            if subquery or type(node).__name__ not in _ALLOWED_NODES:
+                raise DataError(
+                    f"where= holds {node.key.upper()!r}, which is not a test of one row's values; {SUPPORTED}"
+                )
             node.comments = None
         named = [node for node in nodes if isinstance(node, exp.Column)]
         if any(isinstance(node.this, exp.Star) or node.table for node in named):
@@ -81,22 +84,18 @@ class RowFilter:
         families = {name: DUCKDB.family(source.types[at]) for name, at in places.items()}
         typed = _typed(self.condition.copy(), places, families, spellings)
         condition = typed.sql(dialect="duckdb", comments=False)
-        nothing = ", ".join(f"CAST(NULL AS {source.types[at]}) AS c{at}" for at in places.values())
+        # Let DuckDB check the types on a row of nulls.
+        nulls = ", ".join(f"CAST(NULL AS {source.types[at]}) AS c{at}" for at in places.values())
         session = attempt(lambda: DUCKDB.open_session(source.connection, {}), source.failure)
         try:
-            _, (kind,) = DUCKDB.describe(session, f"SELECT TRY({condition}) AS kept FROM (SELECT {nothing})", MIXED)
+            _, (kind,) = DUCKDB.describe(session, f"SELECT TRY({condition}) AS kept FROM (SELECT {nulls})", MIXED_KINDS)
         finally:
             session.close()
         if kind != "BOOLEAN":
-            raise DataError(MIXED)
+            raise DataError(MIXED_KINDS)
         aliases = ", ".join(f"c{at}" for at in range(len(source.columns)))
         select = f"SELECT * FROM ({source.select}) AS held({aliases}) WHERE TRY({condition})"
         return replace(source, select=select)
-
-
-def _is_list(node: exp.Expr) -> bool:
-    """Whether IN has a list of values, and no query."""
-    return bool(node.args.get("expressions")) and not any(node.args.get(key) for key in ("query", "unnest", "field"))
 
 
 def _typed(
@@ -105,39 +104,40 @@ def _typed(
     families: Mapping[str, Family],
     spellings: Mapping[str, NumberSpelling],
 ) -> exp.Expr:
-    """The condition over columns by their positions; casts cannot fail, and texts beside numbers are read as numbers.
+    """The condition with columns by position, casts that cannot fail, and converted texts.
 
-    A text beside a date is read as a day.
+    A column of text that is compared with a number is read as numbers, one that is compared with a date as days.
     """
     from sqlglot import exp
 
-    def read_as(column: exp.Column, wanted: str) -> exp.Expr:
+    def text_as(column: exp.Expr, operand: str) -> exp.Expr:
         x = DUCKDB.trimmed(f"c{places[column.name]}")
-        if wanted == "day":
-            return _raw(DUCKDB.day_or_null(x, x))
         spelling = spellings.get(column.name)
-        return _raw(DUCKDB.number_or_null(x) if spelling is None else DUCKDB.spelled_number_or_null(x, spelling))
+        if operand == "day":
+            sql = DUCKDB.day_or_null(x, x)
+        elif spelling is None:
+            sql = DUCKDB.number_or_null(x)
+        else:
+            sql = DUCKDB.spelled_number_or_null(x, spelling)
+        return exp.Var(this=f"({sql})")
 
     def visit(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column):
             return exp.column(f"c{places[node.name]}")
+        # Whether the operands of this node are numbers or days, if it has a literal that tells.
         kind = type(node).__name__
         children = [child for child in node.iter_expressions() if not isinstance(child, exp.DataType)]
-        wanted = "number" if kind in _ARITHMETIC else None
-        if kind in _COMPARISONS:
-            wanted = next(filter(None, map(_kind, children)), None)
+        operand = "number" if kind in _ARITHMETIC_NODES else None
+        if kind in _COMPARISON_NODES:
+            operand = next(filter(None, map(_kind, children)), None)
+        # Convert columns of text to that; DuckDB would leave out every row if a number is compared with a day.
+        other_families = DAY_FAMILIES if operand == "number" else NUMBER_FAMILIES
         for child in children:
             bare = child.unnest()
-            if wanted and isinstance(bare, exp.Column) and families[bare.name] is Family.TEXT:
-                child.replace(read_as(bare, wanted))
-            elif (
-                wanted
-                and isinstance(bare, exp.Column)
-                and families[bare.name] in (_DAYS if wanted == "number" else NUMBERS)
-            ):
-                raise DataError(MIXED)  # DuckDB would leave out every row
-            else:
-                child.replace(visit(child))
+            family = families[bare.name] if operand and isinstance(bare, exp.Column) else None
+            if family in other_families:
+                raise DataError(MIXED_KINDS)
+            child.replace(text_as(bare, str(operand)) if family is Family.TEXT else visit(child))
         if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
             return exp.TryCast(this=node.this, to=node.args["to"])
         return node
@@ -158,11 +158,4 @@ def _kind(node: exp.Expr) -> str | None:
     if isinstance(bare, exp.Coalesce):
         return next(filter(None, map(_kind, bare.iter_expressions())), None)
     number = isinstance(bare, exp.Literal) and not bare.is_string
-    return "number" if number or type(bare).__name__ in (*_ARITHMETIC, "Length") else None
-
-
-def _raw(sql: str) -> exp.Expr:
-    """SQL of our own as a part of an expression."""
-    from sqlglot import exp
-
-    return exp.Var(this=f"({sql})")
+    return "number" if number or type(bare).__name__ in (*_ARITHMETIC_NODES, "Length") else None

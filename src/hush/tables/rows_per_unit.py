@@ -1,8 +1,8 @@
 """Rows per unit: the encoded rows of a source, with at most `max_rows` rows of each privacy unit.
 
-Categories are compared as float64, so that 0.1 is one level in every type; two ids that round to one float64 are still
-two people. Whatever a source tells apart stays apart here, while 7, 7.0 and 7.00 are one id whatever type holds them. A
-float at which neighbouring integers are rounded may stand for several ids, and is refused.
+Values of categories are compared as float64, so that 0.1 is one level in every type. Ids are not: two ids that round to
+one float64 are still two people. Ids that differ in the source stay different, while 7, 7.0 and 7.00 are one id in any
+type. A float so large that neighbouring integers round to it may stand for several ids, and is refused.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from hush.tables.counting import as_numpy, exact_sum
 from hush.tables.dialects.dialect import Family, attempt, type_name
 from hush.tables.encoding import Encoding, Names, encode, encode_number, refusal
 from hush.tables.sources import (
-    COUNT,
-    IS_REFUSED,
+    COUNT_IS_REFUSED,
+    COUNT_NAME,
     LARGEST_TOTAL,
     RowSource,
     gathered,
@@ -34,27 +34,26 @@ from hush.tables.sources import (
     too_many_rows,
 )
 
-MOST_DIGITS = 400  # numbers with more are written with an exponent; Python refuses to write very long integers
-
+MOST_DIGITS = 400  # of a number in full; a longer one gets an exponent, since Python refuses to write it
 Number = int | float | np.integer[Any] | np.floating[Any] | decimal.Decimal
-CAUSES = "`hush schema check SCHEMA DATA{option}` shows the owner every cause"
-ORPHAN = "orphan"  # the column that says whether a row has no unit
-ROUNDED = "rounded"  # the column that says whether a row's unit may have been rounded to another one
-_ORPHANED = "unit IS NULL"
+SEE_ALL_CAUSES = "`hush schema check SCHEMA DATA{option}` shows the owner every cause"
+ORPHAN_FLAG = "orphan"  # the SQL column that says whether a row has no id
+ROUNDED_FLAG = "rounded"  # the SQL column that says whether the id of a row may have been rounded
+_IS_ORPHAN = "unit IS NULL"
 _WAS_ROUNDED = "octet_length(unit) = 0"
 
 
 class CappedRows:
-    """SQL whose rows are codes: NULL where a value is refused, columns `k0, k1, ...` in the order of `columns`.
+    """SQL of encoded rows: columns `k0, k1, ...` are the codes of `columns`, NULL if a value is refused.
 
-    `v0, v1, ...` are the numbers themselves of the columns `numbers`, as floats; rows with equal codes are then told
-    apart by them. Where the source has a column of counts, `n` says how many rows each line stands for, NULL where that
-    is refused, and lines that stand for none are left out. Units are then rows.
+    `v0, v1, ...` are the numbers of the columns `numbers`, as floats; they also order rows with equal codes. If the
+    source has a counts column, `n` says how many rows each line stands for (NULL if refused), lines with n = 0 are left
+    out, and units are rows.
 
     Which rows of a unit are kept depends only on its id and on the multiset of its own encoded rows. Sorted by their
-    codes they are numbered r = 1 .. n, and r is kept where (r m + h) mod n < m, with m the most rows of a unit and h a
-    hash of the id. That keeps exactly min(n, m) rows, each with the same probability over h. A row with a refused value
-    is always kept, so that it is not overlooked.
+    codes they are numbered r = 1 .. n, and r is kept if (r m + h) mod n < m, with m = `max_rows` and h a hash of the
+    id. That keeps exactly min(n, m) rows, each with the same probability over h. A row with a refused value is always
+    kept, so that it is reported.
 
     Privacy: hence adding or removing a unit changes the selected rows by at most m, and no row of another unit.
     """
@@ -68,26 +67,33 @@ class CappedRows:
         numbers: Sequence[Column] = (),
         keep: bool = False,
     ) -> None:
-        # rows of a unit are told apart by all of their codes, whichever columns are wanted
+        # the choice among the rows of a unit uses all of their codes, whichever columns are asked for
         self.columns = tuple(columns) if schema.unit.column is None else schema.columns
         self.source = source
-        self._keep = keep  # whether an engine that can shall keep the coded rows until the snapshot ends
+        self._keep = keep  # whether the engine should keep the coded rows until the snapshot ends
         self._dialect = source.dialect
         self._unit = schema.unit
-        calls: list[Callable[[], Any]] = [partial(encoding_in, source, *each) for each in enumerate(self.columns)]
+        # Write the SQL of all columns, and report all problems at once.
+        calls: list[Callable[[], Any]] = [
+            partial(encoding_in, source, k, column) for k, column in enumerate(self.columns)
+        ]
         if schema.unit.column is not None:
             calls.append(partial(unit_id, source, schema.unit.column))
         if source.counts is not None:
             calls.append(partial(row_count, source))
-        found = gathered(calls)
-        self._encodings: list[tuple[Names, Encoding]] = found[: len(self.columns)]
-        names = [*(["unit"] if schema.unit.column is not None else []), *([] if source.counts is None else [COUNT])]
-        carried = dict(zip(names, found[len(self.columns) :], strict=True))
+        expressions = gathered(calls)
+        self._encodings: list[tuple[Names, Encoding]] = expressions[: len(self.columns)]
+        names = [
+            *(["unit"] if schema.unit.column is not None else []),
+            *([] if source.counts is None else [COUNT_NAME]),
+        ]
+        # Join them to one SELECT.
+        carried = dict(zip(names, expressions[len(self.columns) :], strict=True))
         self._numbers = [f"v{index}" for index in range(len(numbers))]
         carried |= {name: number_in(source, column) for name, column in zip(self._numbers, numbers, strict=True)}
         self._encoded_sql = encoded_rows(source, self._encodings, carried)
         if source.counts is not None:
-            self._encoded_sql = f"SELECT * FROM ({self._encoded_sql}) AS lines WHERE {COUNT} IS DISTINCT FROM 0"
+            self._encoded_sql = f"SELECT * FROM ({self._encoded_sql}) AS lines WHERE {COUNT_NAME} IS DISTINCT FROM 0"
         self.sql = self._kept(self._encoded_sql, self._numbers)
 
     @contextmanager
@@ -98,9 +104,9 @@ class CappedRows:
             yield session
 
     def selected(self, session: Any, number: str | None = None) -> str:
-        """The SQL, or that of the same rows where the engine keeps them; rows with equal codes are told by `number`.
+        """The SQL of the selected rows, from the rows that the engine keeps if it does; `number` orders equal codes.
 
-        Numbers decide which rows of a unit are summed, each those of its own sums, so with them all rows are kept.
+        Each sum selects rows of a unit by its own number, so if there are numbers, the engine keeps all encoded rows.
         """
         if not self._keep:
             return self.sql
@@ -110,14 +116,14 @@ class CappedRows:
         return self._kept(encoded, [] if number is None else [number])
 
     def batches(self, session: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The selected rows; DataError where some hold what the schema refuses, for all columns of all rows at once."""
+        """The selected rows; at the end, one DataError names all columns that hold refused values."""
         counted = self.source.counts is not None
         coded, width = len(self.columns), len(self.columns) + counted
         refused = np.zeros(width + 2 * (self._unit.column is not None), dtype=bool)
         total, rows = 0, self.selected(session)
         if self._numbers:
-            names = [*(f"k{index}" for index in range(coded)), *([COUNT] if counted else [])]
-            units = [] if self._unit.column is None else [ORPHAN, ROUNDED]
+            names = [*(f"k{index}" for index in range(coded)), *([COUNT_NAME] if counted else [])]
+            units = [] if self._unit.column is None else [ORPHAN_FLAG, ROUNDED_FLAG]
             rows = f"SELECT {', '.join([*names, *units])} FROM ({rows}) AS chosen"
         for batch in self._dialect.stream(session, rows, batch_rows, self.source.failure):
             nulls = [column.null_count > 0 for column in batch.columns[:width]]
@@ -128,64 +134,59 @@ class CappedRows:
         self._check(refused.tolist(), total)
 
     def check_all(self) -> int | None:
-        """Raise if any row of the source holds what the schema refuses; reads every row once.
-
-        Returns what the counts add up to, where there are some.
-        """
+        """Raise if any row of the source holds a refused value; reads every row once. Returns the sum of the counts."""
         counted = self.source.counts is not None
-        questions = [*self._refusals, *([IS_REFUSED] if counted else [])]
+        questions = [*self._refusals, *([COUNT_IS_REFUSED] if counted else [])]
         with self.session() as session:
-            rows, told = self.selected(session), [ORPHAN, ROUNDED]
-            if rows == self.sql:  # which need not be chosen to be checked
-                rows, told = self._encoded_sql, [_ORPHANED, _WAS_ROUNDED]
-            asked = [*questions, *(told if self._unit.column is not None else [])]
-            flags = ", ".join(f"coalesce(bool_or({question}), false)" for question in asked)
-            select = f"SELECT {f'coalesce(sum({COUNT}), 0)' if counted else 0}, {flags} FROM ({rows}) AS coded"
+            rows, unit_tests = self.selected(session), [ORPHAN_FLAG, ROUNDED_FLAG]
+            if rows == self.sql:  # all encoded rows are checked, without selecting some first
+                rows, unit_tests = self._encoded_sql, [_IS_ORPHAN, _WAS_ROUNDED]
+            tests = [*questions, *(unit_tests if self._unit.column is not None else [])]
+            flags = ", ".join(f"coalesce(bool_or({test}), false)" for test in tests)
+            select = f"SELECT {f'coalesce(sum({COUNT_NAME}), 0)' if counted else 0}, {flags} FROM ({rows}) AS coded"
             added, *refused = self._dialect.fetch_row(session, select, self.source.failure)
         self._check(refused, int(added))
         return int(added) if counted else None
 
     def _check(self, refused: Sequence[bool], total: int) -> None:
-        """Raise for all columns, and for the counts and the unit, that these flags say hold refused values."""
-        width, counts = len(self.columns), self.source.counts
-        messages, flags = self.misfits(refused[:width]), refused[width:]
-        if counts is not None:
-            messages += [refused_counts(counts)] * flags[0]
-            flags = flags[1:]
+        """Raise one error for the columns, the counts and the unit whose flags say that they hold refused values.
+
+        The flags are those of the columns, then of the counts, then of rows without an id and of rounded ids.
+        """
+        width, counts, unit = len(self.columns), self.source.counts, self._unit.column
+        messages = [refusal(column) for column, bad in zip(self.columns, refused[:width], strict=True) if bad]
+        flags = list(refused[width:])
+        if counts is not None and flags.pop(0):
+            messages.append(refused_counts(counts))
+        if unit is not None and flags[0]:
+            messages.append(
+                f"the unit column {unit!r} is missing in some rows (how many is private); "
+                "fill it in or leave these rows out of the source"
+            )
+        if unit is not None and flags[1]:
+            messages.append(rounded_ids(unit))
         option = "" if counts is None else f" --counts {shlex.quote(counts)}"
-        raise_together([*messages, *self.unit_misfits(*flags)], CAUSES.format(option=option))
+        raise_together(messages, SEE_ALL_CAUSES.format(option=option))
         if counts is not None and total > LARGEST_TOTAL:
             raise DataError(too_many_rows(counts, LARGEST_TOTAL))
 
     @property
     def _refusals(self) -> list[str]:
-        """The condition for each column that its value is refused."""
+        """For each column, the condition that its value is refused."""
         return [f"k{index} IS NULL" for index in range(len(self.columns))]
 
     def refused_by(self, columns: Sequence[int] = ()) -> str:
-        """The condition, over the columns of the SQL, that some columns refuse a row; all columns if none is named.
+        """The condition that one of some columns, all if none is named, refuses a row.
 
-        Where units have ids, it looks at all columns: a refused row is kept beyond its unit's share.
+        If units have ids, it tests all columns: a refused row is kept in addition to the unit's share.
         """
-        counts = [] if self.source.counts is None else [IS_REFUSED]
+        counts = [] if self.source.counts is None else [COUNT_IS_REFUSED]
         if self._unit.column is not None:
-            return " OR ".join([ORPHAN, ROUNDED, *counts, *self._refusals])
+            return " OR ".join([ORPHAN_FLAG, ROUNDED_FLAG, *counts, *self._refusals])
         return " OR ".join([*counts, *(self._refusals[index] for index in columns or range(len(self.columns)))])
 
-    def misfits(self, refused: Sequence[bool]) -> list[str]:
-        """A message for each column that holds a refused value."""
-        return [refusal(column) for column, bad in zip(self.columns, refused, strict=True) if bad]
-
-    def unit_misfits(self, orphans: bool = False, rounded: bool = False) -> list[str]:
-        """A message if some row belongs to no unit, and one if some belongs to one that may be several."""
-        missing = (
-            f"the unit column {self._unit.column!r} is missing in some rows (how many is private); "
-            "fill it in or leave these rows out of the source"
-        )
-        return [missing] * orphans + [rounded_ids(str(self._unit.column))] * rounded
-
     def _kept(self, encoded: str, numbers: Sequence[str]) -> str:
-        """The rows that count towards their unit's share, in the order of their codes and then of these numbers."""
+        """SQL of the rows that are kept of each unit, ordered by their codes and then by these numbers."""
         if self._unit.column is None:
             return encoded
         codes = ", ".join([*(f"k{index}" for index in range(len(self.columns))), *numbers])
@@ -194,30 +195,30 @@ class CappedRows:
         unit_rows = "count(*) OVER (PARTITION BY unit)"
         number, of = (self._dialect.cast(name, wide) for name in ("nth", "unit_rows"))
         return (
-            f"SELECT {codes}, {_ORPHANED} AS {ORPHAN}, {_WAS_ROUNDED} AS {ROUNDED} FROM ("
+            f"SELECT {codes}, {_IS_ORPHAN} AS {ORPHAN_FLAG}, {_WAS_ROUNDED} AS {ROUNDED_FLAG} FROM ("
             f"SELECT *, {nth} AS nth, {unit_rows} AS unit_rows FROM ({encoded}) AS coded) AS numbered "
-            f"WHERE {' OR '.join([_ORPHANED, _WAS_ROUNDED, *self._refusals])} OR unit_rows <= {most} "
+            f"WHERE {' OR '.join([_IS_ORPHAN, _WAS_ROUNDED, *self._refusals])} OR unit_rows <= {most} "
             f"OR ({number} * {most} + {self._dialect.unit_hash('unit')}) % {of} < {most}"
         )
 
 
 def encoding_in(source: RowSource, index: int, column: Column) -> tuple[Names, Encoding]:
-    """The encoding of a column of a source, with the names for its position in a query."""
+    """The encoding of a column of a source, and the names that it has at a position of a query."""
     at = source.position(column.source)
     names = Names.numbered(index, f"c{at}")
     return names, encode(column, source.types[at], names, source.dialect)
 
 
 def number_in(source: RowSource, column: Column) -> str:
-    """The number that a row holds in a column, of any size; NaN where it is missing, NULL where it is no number."""
+    """SQL of the number in a column, of any size; NaN if it is missing, NULL if it is no number."""
     at = source.position(column.name)
     return encode_number(column, source.types[at], Names.numbered(0, f"c{at}"), source.dialect).prepare
 
 
 def unit_id(source: RowSource, name: str) -> str:
-    """The id as the bytes of its text, the same however a source stores it; NULL and empty as `as_id` says.
+    """SQL of the id as the bytes of its text, the same however a source stores it; NULL and empty as `as_id` says.
 
-    Bytes have no collation, under which ids would be one unit here and several there.
+    Bytes have no collation, which would make ids equal in one engine and different in another.
     """
     at, dialect = source.position(name), source.dialect
     stored = dialect.family(source.types[at])
@@ -232,7 +233,7 @@ def unit_id(source: RowSource, name: str) -> str:
 
 
 def encoded_rows(source: RowSource, encodings: Sequence[tuple[Names, Encoding]], carried: Mapping[str, str]) -> str:
-    """SELECT of the codes k0, k1, ..., and of further expressions of the stored columns, by the names they get."""
+    """SELECT of the codes k0, k1, ..., and of further expressions of the stored columns, by name."""
     aliases = ", ".join(f"c{index}" for index in range(len(source.columns)))
     prepared = [f"{encoding.prepare} AS {names.prepared}" for names, encoding in encodings]
     prepared += [f"{expression} AS {name}" for name, expression in carried.items()]
@@ -250,14 +251,14 @@ def encoded_rows(source: RowSource, encodings: Sequence[tuple[Names, Encoding]],
 
 
 def declare_texts(session: Any, source: RowSource, encodings: Sequence[tuple[Names, Encoding]]) -> None:
-    """Declare in a session the texts that some encodings look up."""
+    """Declare in a session the texts that the encodings look up."""
     for names, encoding in encodings:
         if encoding.texts:
             attempt(partial(source.dialect.declare_texts, session, names.texts, encoding.texts), source.failure)
 
 
 def number_id(value: Number, name: str) -> str | None:
-    """The text of an id that is a Python or numpy number; None where it is NaN."""
+    """The text of an id that is a Python or numpy number; None if it is NaN."""
     digits = exact_digits(value)
     if digits == "":
         raise DataError(rounded_ids(name))
@@ -265,7 +266,7 @@ def number_id(value: Number, name: str) -> str | None:
 
 
 def exact_digits(value: Number) -> str | None:
-    """The text of a Python or numpy number without rounding; None where it is NaN, empty where it may be rounded.
+    """The text of a Python or numpy number without rounding; None for NaN, empty if it may have been rounded.
 
     >>> exact_digits(7.0), exact_digits(decimal.Decimal("7.00")), exact_digits(2**60 + 1), exact_digits(2.0**60)
     ('7', '7', '1152921504606846977', '')
@@ -286,7 +287,7 @@ def exact_digits(value: Number) -> str | None:
         return str(int(value))
     if isinstance(value, float):
         return float.__repr__(value)
-    # not `str`, which rounds under numpy's print options of old
+    # not `str`, which rounds under numpy's legacy print options
     return _exact(decimal.Decimal(np.format_float_scientific(value)))
 
 

@@ -1,8 +1,8 @@
-"""Scan plan: which tables to count from the rows, and which to sum from those.
+"""Scan plan: which tables to count from the rows (scans), and which to sum from those.
 
-A wanted clique that lies within another costs a sum over that one's cells instead of a pass over the rows. Going
-further, cliques are merged into larger ones that nobody asked for wherever one pass plus the sums is predicted to
-take less time than the passes it replaces.
+A clique within another costs a sum over the larger one's cells instead of a pass over the rows. Cliques are also merged
+into larger scans that nobody asked for, if one pass plus the sums is predicted to be faster than the passes they
+replace.
 
 An engine has several ways to count the scans:
 
@@ -11,7 +11,7 @@ An engine has several ways to count the scans:
     unpivot    one GROUP BY over a line for each scan of each row
     stream     no GROUP BY: coded columns are sent to the kernels
 
-The prediction decides about speed alone: every way gives the same counts. It is
+The prediction affects speed only: every way gives the same counts. It is
 
     statements * start + rows * (passes * (read + coding + cap) + per_scan + sent) + cells * per_cell
 
@@ -45,15 +45,15 @@ class Costs:
     largest: int  # cells of a merged scan
 
 
-KERNEL = Costs(per_row=0.5, per_miss=0.08, near=4096, per_cell=0.7, largest=2**17)
-GROUPING_SETS = Costs(per_row=20.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12)
-WINDOW = 512  # how many of the latest scans a clique is compared with
-SPARE_CELLS = 2**20  # by how much all merged scans together may exceed twice what was asked for
+KERNEL_COSTS = Costs(per_row=0.5, per_miss=0.08, near=4096, per_cell=0.7, largest=2**17)
+GROUPING_SETS_COSTS = Costs(per_row=20.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12)
+SCANS_COMPARED = 512  # the latest scans, into which a clique may be merged
+SPARE_CELLS = 2**20  # all merged scans may have so many cells more than twice those of the cliques
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPlan:
-    """Scans sorted by their attributes, and the scan each wanted clique is summed from.
+    """Scans sorted by their attributes, and for each clique the scan from which it is summed.
 
     Cliques and scans are rows of attribute positions in increasing order, padded with -1.
     """
@@ -65,7 +65,7 @@ class ScanPlan:
     scans: Integers  # (scans, longest)
     scan_lengths: Integers  # (scans,)
     scan_cells: Integers  # (scans,)
-    shared: Integers  # (scans,) leading attributes in common with the scan before, except for its last
+    shared: Integers  # (scans,) leading attributes shared with the scan before, without that scan's last one
     chosen: Integers  # (wanted,) scan of each clique
 
     @property
@@ -90,9 +90,9 @@ class ScanPlan:
 
 
 def plan_scans(
-    sizes: Sequence[int], cliques: Sequence[Sequence[int]], *, rows: float, costs: Costs = KERNEL
+    sizes: Sequence[int], cliques: Sequence[Sequence[int]], *, rows: float, costs: Costs = KERNEL_COSTS
 ) -> ScanPlan:
-    """Merge distinct cliques, given as increasing positions, for a table of about `rows` rows."""
+    """Plan the scans of distinct cliques, given as increasing positions, for a table of about `rows` rows."""
     extents = np.array(sizes, dtype=np.int64)
     lengths = np.array([len(clique) for clique in cliques], dtype=np.int64)
     longest = max(1, int(lengths.max(initial=0)))
@@ -108,7 +108,7 @@ def plan_scans(
         cells[order].astype(np.float64),
         extents,
         float(rows),
-        WINDOW,
+        SCANS_COMPARED,
         float(costs.largest),
         float(SPARE_CELLS + cells.sum()),
         (costs.per_row, costs.per_miss, costs.near, costs.per_cell),
@@ -134,7 +134,7 @@ def _sorted_plan(
     scans, scan_lengths = scans[order], scan_lengths[order]
     equal = (scans[1:] == scans[:-1]) & (scans[1:] >= 0)
     shared = np.zeros(len(scans), dtype=np.int64)
-    # the last attribute of a scan is never part of a prefix
+    # the kernel keeps no prefix that includes the last attribute of a scan
     shared[1:] = np.minimum(np.logical_and.accumulate(equal, axis=1).sum(axis=1), np.maximum(scan_lengths[:-1] - 1, 0))
     return ScanPlan(
         sizes=sizes,
@@ -162,19 +162,19 @@ class Way(StrEnum):
 class EngineCosts:
     """Predicted nanoseconds of one engine, measured by `benchmarks.engine_costs`; they affect speed only."""
 
-    start: float  # of a statement, until its first row
-    read: float  # a row
+    start: float  # a statement, until its first row
+    read: float  # reading a row
     text: float  # coding a text
-    value: float  # coding a value that is no text
-    cap: float  # a row, where units have ids: it is sorted
-    ship: float  # a coded value, sent
-    send: float = 0.0  # a row, sent
-    scans: Mapping[Way, Costs]  # of each way that the engine has
+    value: float  # coding another value
+    cap: float  # sorting a row, if units have ids
+    ship: float  # sending a coded value
+    send: float = 0.0  # sending a row
+    scans: Mapping[Way, Costs]  # the ways that the engine has
 
     def predicted(
         self, way: Way, plan: ScanPlan, *, rows: float, coding: Sequence[float], capped: bool, passes: int = 1
     ) -> float:
-        """Nanoseconds of a way; `coding` are those of each column of the plan."""
+        """Nanoseconds of a way; `coding` gives the cost of coding a value of each column."""
         costs, scans = self.scans[way], len(plan.scans)
         fixed = self.read + (self.cap + sum(coding) if capped else 0.0)
         if way is Way.SEPARATE:
@@ -190,7 +190,7 @@ class EngineCosts:
         return statements * self.start + rows * (passed + scans * costs.per_row + missed + sent) + cells
 
 
-EMBEDDED = EngineCosts(
+EMBEDDED_COSTS = EngineCosts(
     start=2e7,
     read=1.0,
     text=25.0,
@@ -199,8 +199,8 @@ EMBEDDED = EngineCosts(
     ship=1.0,
     scans={
         Way.SEPARATE: Costs(per_row=30.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12),
-        Way.SETS: GROUPING_SETS,
+        Way.SETS: GROUPING_SETS_COSTS,
         Way.UNPIVOT: Costs(per_row=35.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12),
-        Way.STREAM: KERNEL,
+        Way.STREAM: KERNEL_COSTS,
     },
 )

@@ -1,4 +1,8 @@
-"""RowSource: rows that an engine can read, wherever they lie."""
+"""Row sources: rows that an engine can read, and the column of an aggregated table that counts them.
+
+A line of an aggregated table stands for n identical rows. A rounded count would break the promise of privacy: one row
+more or less could change it by two. So hush reads counts digit by digit, and refuses floats that may have been rounded.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +14,20 @@ from typing import Any, TypeVar
 
 from hush.core.errors import DataError, close_match, shown
 from hush.schema import Schema
-from hush.tables.dialects.dialect import NUMBERS, Dialect, Explain, Family, Frame, attempt, attempted, type_name
+from hush.tables.dialects.dialect import NUMBER_FAMILIES, Dialect, Explain, Family, Frame, attempt, attempted, type_name
 
 Result = TypeVar("Result")
+COUNT_NAME = "n"  # the SQL column with the count of a line, NULL if the count is refused
+COUNT_IS_REFUSED = f"{COUNT_NAME} IS NULL"
+LARGEST_TOTAL = 2**61  # rows, the largest answer that the gate takes
+BYTES_PER_COUNT = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSource:
     """A SELECT over a connection, and what messages call it.
 
-    `rows` is about how many lines there are, if that is known without reading them; private. A source with `once` can
-    be read a single time.
+    `rows` is about how many lines there are, if the engine knows without reading them; private.
     """
 
     dialect: Dialect
@@ -29,12 +36,12 @@ class RowSource:
     select: str
     columns: tuple[str, ...]  # names as the source has them, possibly repeated
     types: tuple[str, ...]  # as the dialect spells them
-    advice: str = ""  # for a missing column, instead of a similar name, which may be somebody's cell
+    advice: str = ""  # if a column is missing; a similar name is then not quoted, since it may be a private cell
     frames: Mapping[str, Frame] = field(default_factory=dict)
     explain: Explain | None = None
     rows: float | None = None
-    once: bool = False
-    typed: bool = True  # whether its types say what the columns hold
+    once: bool = False  # whether it can be read a single time only
+    typed: bool = True  # whether types say what the columns hold; in a CSV file all columns are text
     counts: str | None = None  # the column that says how many rows each line stands for
 
     @contextmanager
@@ -48,7 +55,7 @@ class RowSource:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Sessions opened within see one state of the rows."""
+        """A context in which all sessions see one state of the rows."""
         with attempted(self.dialect.snapshot(self.connection), self.failure):
             yield
 
@@ -62,9 +69,9 @@ class RowSource:
 
 
 def find_column(name: str, columns: Sequence[str], where: str, advice: str = "", *, similar: bool = True) -> int:
-    """The position of a name among the columns of `where`; DataError with the likeliest cause otherwise.
+    """The position of a column in the source that messages call `where`; DataError with the likeliest cause otherwise.
 
-    Privacy: a column of `where` is quoted only if it is the name but for case and spaces, or `similar` allows it.
+    Privacy: quotes a column of the source only if it equals the name up to case and spaces, or if `similar` allows it.
     """
     positions = [position for position, column in enumerate(columns) if column == name]
     if len(positions) == 1:
@@ -78,7 +85,7 @@ def find_column(name: str, columns: Sequence[str], where: str, advice: str = "",
 
 
 def gathered(calls: Iterable[Callable[[], Result]]) -> list[Result]:
-    """The result of every call; one DataError with the messages of all that fail, so that nobody mends one per try."""
+    """The result of every call; one DataError reports all failures at once."""
     results, messages = [], []
     for call in calls:
         try:
@@ -90,7 +97,7 @@ def gathered(calls: Iterable[Callable[[], Result]]) -> list[Result]:
 
 
 def raise_together(messages: Iterable[str], advice: str = "") -> None:
-    """Raise one DataError for all messages; none if there are none."""
+    """Raise one DataError for all messages, if there are any."""
     distinct = list(dict.fromkeys(messages))
     if distinct:
         listed = " ".join(f"({number}) {message}." for number, message in enumerate(distinct, start=1))
@@ -99,14 +106,8 @@ def raise_together(messages: Iterable[str], advice: str = "") -> None:
         raise DataError(f"{text.removesuffix('.')}. {advice}" if advice else text)
 
 
-COUNT = "n"  # the column of the SQL that holds the count of a line, NULL where it is refused
-IS_REFUSED = f"{COUNT} IS NULL"
-LARGEST_TOTAL = 2**61  # rows, the largest answer that the gate takes
-BYTES_PER_COUNT = 8
-
-
 def check_counts_column(counts: str, schema: Schema) -> None:
-    """Refuse a column of counts where units have ids, or where the schema has the column too; reads nothing."""
+    """Refuse a counts column if units have ids, or if the schema declares the column too; reads nothing."""
     if not isinstance(counts, str) or not counts.strip():
         raise DataError(f"counts = {shown(counts)}: expected the name of the column that holds the counts")
     if schema.unit.column is not None:
@@ -123,13 +124,13 @@ def check_counts_column(counts: str, schema: Schema) -> None:
 
 
 def row_count(source: RowSource) -> str:
-    """SQL of the count of a line, a 64-bit integer from 0 to `LARGEST_TOTAL`; NULL where it is none, or was rounded."""
+    """SQL of the count of a line, a 64-bit integer from 0 to `LARGEST_TOTAL`; NULL if invalid or perhaps rounded."""
     name = str(source.counts)
     at, sql = source.position(name), source.dialect
     stored = sql.family(source.types[at])
     if stored is Family.NOTHING:
         return "CAST(NULL AS BIGINT)"
-    if stored not in {Family.TEXT, *NUMBERS}:
+    if stored not in {Family.TEXT, *NUMBER_FAMILIES}:
         raise DataError(
             f"the counts column {name!r} is stored as {type_name(source.types[at])}, which cannot be a count; convert "
             "it to integers"
@@ -147,7 +148,7 @@ def refused_counts(name: str) -> str:
 
 
 def too_many_rows(name: str, most: int) -> str:
-    """The message for counts that add up to more rows than can be counted exactly; it does not say how many."""
+    """The message for counts whose sum exceeds 64-bit answers; it does not say how many rows there are."""
     return (
         f"the counts column {name!r} adds up to more than {most:,} rows, too many for exact answers in 64-bit "
         "integers; split the table"
@@ -155,7 +156,7 @@ def too_many_rows(name: str, most: int) -> str:
 
 
 def count_cause(text: str | None) -> str:
-    """Why a text is no count, in words that the owner can act on."""
+    """Why a text is not a valid count, in words that the owner can act on."""
     value = "" if text is None else text.strip()
     if not value or value.lower() in {"nan", "na", "null", "none"}:
         return "missing counts: write 0 where there are no rows, or leave the line out"

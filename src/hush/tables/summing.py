@@ -1,4 +1,4 @@
-"""Exact sums of values in the cells of a table, as integers on a grid, added up by the database that reads the rows."""
+"""Exact sums of values in the cells of a table, as integers on a grid, computed by the engine that reads the rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hush.schema import Column, Integer, Numeric, Schema
 from hush.tables.counting import Counts, as_numpy
 from hush.tables.dialects.dialect import Dialect
 from hush.tables.rows_per_unit import CappedRows
-from hush.tables.sources import COUNT, RowSource
+from hush.tables.sources import COUNT_NAME, RowSource
 
 if TYPE_CHECKING:
     from hush.privacy.sum_query import SumQuery, ValueGrid
@@ -22,7 +22,7 @@ BATCH_ROWS = 2**17
 
 
 def check_sum(query: SumQuery, schema: Schema) -> None:
-    """Refuse the sum of a column that has no numbers, or whose grid is for other levels; reads no row."""
+    """Refuse a sum over a column without numbers, or with a grid for other levels; reads no row."""
     grid = query.grid
     column = schema[grid.column]
     if not isinstance(column, Integer | Numeric):
@@ -39,9 +39,9 @@ def check_sum(query: SumQuery, schema: Schema) -> None:
 def sum_values(
     source: RowSource, schema: Schema, queries: Sequence[SumQuery], *, kept: Sequence[Column] = ()
 ) -> dict[SumQuery, Counts]:
-    """The sum of the grid's integers in each cell of each query's table, over the rows that count for their units.
+    """The sum of the grid's integers in each cell of each query's table, over the rows selected of each unit.
 
-    `kept` are the columns whose numbers the engine keeps with the coded rows; sums of others read the source.
+    `kept` are the columns whose numbers the engine keeps with the coded rows; sums of other columns read the source.
 
     Privacy: exact, hence private. A row adds at most `grid.steps` to one cell, whatever its value.
     """
@@ -50,20 +50,30 @@ def sum_values(
 
 def _summed(source: RowSource, schema: Schema, query: SumQuery, kept: Sequence[Column]) -> Counts:
     grid, dialect = query.grid, source.dialect
+    # SQL of the number and the codes of each row, and of its cell.
     column, names = schema[grid.column], {grid.column, *query.clique}
     if keep := column in kept:
         rows = CappedRows(source, schema, schema.columns, numbers=kept, keep=True)
     else:
-        rows = CappedRows(source, schema, [each for each in schema if each.name in names], numbers=(column,))
+        rows = CappedRows(source, schema, [other for other in schema if other.name in names], numbers=(column,))
     number = f"v{kept.index(column)}" if keep else "v0"
-    place = {each.name: f"k{index}" for index, each in enumerate(rows.columns)}
+    place = {coded.name: f"k{index}" for index, coded in enumerate(rows.columns)}
     sizes = schema.domain.sizes(query.clique)
     key = "CAST(0 AS BIGINT)"
     for name, size in zip(query.clique, sizes, strict=True):
         key = f"({key} * {size} + {place[name]})"
-    distance = _distance(grid, number, place[grid.column], dialect)
-    integer = _integer(grid, "distance", place[grid.column], dialect)
-    added = integer if source.counts is None else f"{dialect.cast(integer, dialect.wide_type)} * {COUNT}"
+    # SQL of f(v) - centre, with v clamped first, so that no step overflows, whatever a row holds.
+    level = place[grid.column]
+    low, high = map(dialect.number, grid.ends)
+    f = f"greatest({low}, least({high}, {number}))"
+    if grid.power == 2:
+        f = dialect.squared(f"({f} - {dialect.number(grid.origin)})")
+    if grid.power == 0:
+        f = dialect.number(1.0)
+    distance = f"({f} - {_of_level(grid, grid.centres, level, dialect)})"
+    integer = _integer(grid, "distance", level, dialect)
+    added = integer if source.counts is None else f"{dialect.cast(integer, dialect.wide_type)} * {COUNT_NAME}"
+    # Let the engine add up the integers by cell; a NULL cell or a refused row means that the rows changed.
     totals = np.zeros(int(np.prod(sizes, dtype=np.int64)), dtype=np.int64)
     with rows.session() as session:
         chosen = rows.selected(session, number)
@@ -82,20 +92,11 @@ def _summed(source: RowSource, schema: Schema, query: SumQuery, kept: Sequence[C
     return totals.reshape(sizes)
 
 
-def _distance(grid: ValueGrid, value: str, level: str, sql: Dialect) -> str:
-    """SQL of f(v) - centre, of a value that is clamped first: no step of it overflows, whatever a row holds."""
-    low, high = map(sql.number, grid.ends)
-    clamped = f"greatest({low}, least({high}, {value}))"
-    if grid.power == 2:
-        clamped = sql.squared(f"({clamped} - {sql.number(grid.origin)})")
-    f = sql.number(1.0) if grid.power == 0 else clamped
-    return f"({f} - {_of_level(grid, grid.centres, level, sql)})"
-
-
 def _integer(grid: ValueGrid, distance: str, level: str, sql: Dialect) -> str:
     """SQL of `ValueGrid.integers`: an integer from -steps to steps for every distance from the centre.
 
-    A distance below a quarter of the unit is zero; engines that fail on results too small for floats do not divide it.
+    A distance below a quarter of the unit gives 0 without a division: some engines fail on results too small for
+    floats.
     """
     still = [f"{level} IS NULL"]
     if grid.missing is not None:
@@ -110,7 +111,7 @@ def _integer(grid: ValueGrid, distance: str, level: str, sql: Dialect) -> str:
 
 
 def _of_level(grid: ValueGrid, numbers: Sequence[float], level: str, sql: Dialect) -> str:
-    """SQL of the number that a level has among some, or of the only one."""
+    """SQL of the number for a level, or of the only number."""
     listed = [sql.number(number) for number in numbers]
     return sql.element(listed, level) if grid.by_level else listed[0]
 

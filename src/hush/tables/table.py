@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 BYTES_PER_CELL = 16  # an int64 result, its uint32 counter, and one more for merged scans
 BYTES_PER_WEIGHTED_CELL = 24  # the same with int64 counters
-CACHE_SHARE = 0.25  # of the memory that is free, for counts that are kept
+CACHE_SHARE = 0.25  # of the free memory, for counts that are kept
 LARGEST_CLIQUE = 2**32  # cells are numbered by uint32
 Counts = npt.NDArray[np.int64]
 Progress = Callable[[float], None]
 
 
 def check_counts(domain: Domain, cliques: Iterable[Clique], limit: int, *, cell_bytes: int = BYTES_PER_CELL) -> None:
-    """Refuse cliques whose counts do not fit: `cell_bytes` for each cell within half of the limit.
+    """Refuse cliques whose counts, `cell_bytes` for each cell, do not fit into half of the limit.
 
-    The other half is for reading rows. Nothing here depends on the data.
+    The other half is for reading rows. The outcome does not depend on the data.
     """
     extent = dict(zip(domain.attributes, domain.shape, strict=True))
     sizes = {clique: math.prod(map(extent.__getitem__, clique)) for clique in cliques}
@@ -56,13 +56,13 @@ def check_counts(domain: Domain, cliques: Iterable[Clique], limit: int, *, cell_
 
 
 class Table(ABC):
-    """A source of exact counts for a list of cliques: the one thing mechanisms ask of data.
+    """A source of exact counts for a list of cliques: all that mechanisms ask of data.
 
-    A source becomes a table by defining `_count`. Its rows are counted as its schema encodes them, and at most
-    `unit.max_rows` rows of a privacy unit are used, chosen by that unit's own rows only.
+    A subclass defines `_count`. Rows are counted as the schema encodes them, and at most `unit.max_rows` rows of a
+    privacy unit are used, chosen by that unit's own rows only.
 
-    Privacy: the table is the private side. What it returns is exact and goes nowhere but into a mechanism; the number
-    of rows is private too, so a table has no length and does not show it.
+    Privacy: a table is private. Its counts are exact and go only into a mechanism. The number of rows is private too,
+    so a table has no length and does not show it.
     """
 
     def __init__(self, schema: Schema, *, memory_limit: int, progress: Progress | None = None) -> None:
@@ -71,8 +71,8 @@ class Table(ABC):
         self._memory_limit = memory_limit
         self._progress = progress
         self._checked = False
-        self._source: RowSource | None = None  # where rows can be read again
-        self._total: int | None = None  # rows that a column of counts adds up to, once they are read; private
+        self._source: RowSource | None = None  # from which rows can be read again
+        self._total: int | None = None  # sum of the counts column, once it is read; private
 
     @property
     def schema(self) -> Schema:
@@ -126,11 +126,11 @@ class Table(ABC):
         check_counts(self._domain, cliques, self._memory_limit, cell_bytes=self._cell_bytes)
 
     def coarse(self, codes: Mapping[str, Integers]) -> CoarseTable:
-        """The same rows with levels merged: `codes` has, for some columns, the level that each code counts as."""
+        """The same rows with merged levels: for some columns, `codes` has the merged level of each code."""
         return CoarseTable(self, codes)
 
     def require_sums(self, queries: Sequence[SumQuery]) -> None:
-        """Refuse sums of values that this table cannot give; reads no row."""
+        """Refuse sums of values that this table cannot compute; reads no row."""
         self.require([query.clique for query in queries])
         for query in queries:
             check_sum(query, self._schema)
@@ -153,10 +153,10 @@ class Table(ABC):
         return sum_values(self._source, self._schema, queries)
 
     def check(self, most_rows: int = LARGEST_TOTAL) -> None:
-        """Read every row and raise DataError where one holds what the schema refuses, before a budget is charged.
+        """Read every row, and raise DataError if a value is refused, before a budget is charged.
 
-        Done once, and not at all for a table that was checked when it was read. Counts that add up to more than
-        `most_rows` are refused too.
+        Done once, and not at all for a table that was checked when it was read. A sum of counts above `most_rows` is
+        refused too.
 
         Privacy: whether the table is refused depends on private data, and is for the data owner only.
         """
@@ -168,7 +168,7 @@ class Table(ABC):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """One state of the rows for everything that is checked and counted within; may be nested."""
+        """A context in which all checks and counts see one state of the rows; may be nested."""
         yield
 
     def _check_rows(self) -> None:
@@ -196,9 +196,9 @@ class Table(ABC):
 
 
 class CoarseTable:
-    """Rows of another table with levels merged, so that wide columns have small tables; counted and then merged.
+    """Rows of another table with merged levels, so that wide columns have small tables; counts first, then merges.
 
-    Privacy: exact, hence private. Which level a code counts as is public, so a unit moves counts no further.
+    Privacy: exact, hence private. The merging is public, so a unit changes merged counts by no more than exact ones.
     """
 
     def __init__(self, table: Table, codes: Mapping[str, Integers]) -> None:
@@ -212,7 +212,7 @@ class CoarseTable:
         return self._table.countable_cells
 
     def require(self, cliques: Iterable[Sequence[str]]) -> None:
-        """Refuse what cannot be counted, one clique at a time; reads no row."""
+        """Refuse cliques that cannot be counted, one at a time; reads no row."""
         for clique in cliques:
             self._table.require([clique])
 
@@ -239,7 +239,7 @@ class CoarseTable:
 
 
 class CachedTable:
-    """A table that counts each clique once, as long as the counts fit into memory; adaptive mechanisms ask often.
+    """A table that counts each clique once, as long as the counts fit into memory, for adaptive mechanisms.
 
     Privacy: counts are exact and private, and live as long as this object; nothing is counted before it is asked for.
     """

@@ -1,4 +1,4 @@
-"""Database files: a table or a query of a file of DuckDB or SQLite, which is only read."""
+"""Database files: a table or a query of a DuckDB or SQLite file, opened for reading only."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hush.tables.dialects.dialect import attempt
 from hush.tables.dialects.duckdb import DUCKDB, FILE
 from hush.tables.sources import RowSource, find_column, gathered
 
-SQLITE = b"SQLite format 3\x00"  # how such files begin
+SQLITE_START = b"SQLite format 3\x00"  # how such files begin
 BATCH_ROWS = 2**15
-MOST_LISTED = 8
-_TABLES = (
+MOST_TABLES_NAMED = 8  # in a message
+_DUCKDB_TABLES = (
     "SELECT CASE table_schema WHEN 'main' THEN '' ELSE table_schema || '.' END || table_name "
     f"FROM information_schema.tables WHERE table_catalog = '{FILE}' ORDER BY 1"
 )
@@ -29,26 +29,21 @@ _SQLITE_TABLES = (
 )
 
 
-def is_duckdb(head: bytes) -> bool:
-    """Whether a file that begins so is one of DuckDB."""
-    return head[8:12] == b"DUCK"
-
-
 def duckdb_file(name: str, file: Path, connect: Callable[..., Any], table: str | None, query: str | None) -> RowSource:
-    """A table or a query of a file of DuckDB, opened for reading only."""
+    """A table or a query of a DuckDB file."""
     locked = (
         f"{name} cannot be opened for reading: it is open for writing elsewhere, or written by a newer DuckDB; close "
         "it there, or give hush.read the open connection"
     )
     connection = attempt(partial(connect, file=file), locked)
-    if (table is None) == (query is None):
-        raise _unnamed(name, [row[0] for row in connection.cursor().execute(_TABLES).fetchall()])
+    tables = [row[0] for row in connection.cursor().execute(_DUCKDB_TABLES).fetchall()]
+    _check_one_given(name, table, query, tables)
     try:
         opened = DUCKDB.open_table(connection, table, query)
     except DataError:
         if table is None:
             raise
-        raise _absent(name, table, [row[0] for row in connection.cursor().execute(_TABLES).fetchall()]) from None
+        raise _absent(name, table, tables) from None
     return replace(opened, name=f"{opened.name} of {name}")
 
 
@@ -63,36 +58,36 @@ def sqlite_file(
     spell: frames.SpellingOf,
     partly: bool,
 ) -> RowSource:
-    """The wanted columns of a table or a query of a file of SQLite, all of them where none is named.
+    """The wanted columns, or all if none is wanted, of a table or a query of an SQLite file.
 
     A column of SQLite holds values of any type, whatever it declares, so all become text as in a CSV file. The file is
-    read anew for each count; where somebody else has changed it in between, reading is refused.
+    read anew for each count, and refused if another program has changed it since it was opened.
     """
     address = f"{file.resolve().as_uri()}?mode=ro"
     failed = f"{name} cannot be read as a file of SQLite; check that it is complete and not locked"
     # reading happens in threads of DuckDB, one at a time
     connection = attempt(lambda: sqlite3.connect(address, uri=True, check_same_thread=False), failed)
     tables = [row[0] for row in attempt(lambda: connection.execute(_SQLITE_TABLES).fetchall(), failed)]
-    if (table is None) == (query is None):
-        raise _unnamed(name, tables)
+    _check_one_given(name, table, query, tables)
     if table is not None and table not in tables:
         raise _absent(name, table, tables)
     rows = f"SELECT * FROM {DUCKDB.quoted(table)}" if table is not None else str(query).strip().rstrip(";")
     unrun = f"{name}: the query cannot be run; give one SELECT, and run it with the sqlite3 program to see why"
-    found = attempt(lambda: connection.execute(rows).description, unrun if table is None else failed)
-    if found is None:
+    description = attempt(lambda: connection.execute(rows).description, unrun if table is None else failed)
+    if description is None:
         raise DataError(unrun)
-    columns = [str(column[0]) for column in found]
+    columns = [str(column[0]) for column in description]
     name = f"{'the query' if table is None else f'the table {table!r}'} of {name}"
-    kept = [column for column in wanted if column in columns] if partly else wanted
-    positions = gathered(partial(find_column, column, columns, name) for column in kept) or list(range(len(columns)))
-    reader = _Rows(name, connection, rows, [columns[at] for at in positions], positions, spell)
-    opened = DUCKDB.open_frame(name, [columns[at] for at in positions], reader, connect())
+    present = [column for column in wanted if column in columns] if partly else wanted
+    positions = gathered(partial(find_column, column, columns, name) for column in present) or list(range(len(columns)))
+    chosen = [columns[at] for at in positions]
+    reader = _SqliteRows(name, connection, rows, chosen, positions, spell)
+    opened = DUCKDB.open_frame(name, chosen, reader, connect())
     return replace(opened, explain=reader.explain, typed=False)
 
 
-class _Rows:
-    """A query that gives its rows again with every call, as long as the file stays as it was."""
+class _SqliteRows:
+    """A query whose rows every call reads anew, as long as no other program changes the file."""
 
     def __init__(
         self,
@@ -135,10 +130,11 @@ class _Rows:
             raise
 
 
-def _unnamed(name: str, tables: Sequence[str]) -> DataError:
-    return DataError(
-        f"{name} is a database; say which table with table= (on the command line --table): {_listed(tables)}"
-    )
+def _check_one_given(name: str, table: str | None, query: str | None, tables: Sequence[str]) -> None:
+    if (table is None) == (query is None):
+        raise DataError(
+            f"{name} is a database; say which table with table= (on the command line --table): {_listed(tables)}"
+        )
 
 
 def _absent(name: str, table: str, tables: Sequence[str]) -> DataError:
@@ -148,5 +144,5 @@ def _absent(name: str, table: str, tables: Sequence[str]) -> DataError:
 def _listed(tables: Sequence[str]) -> str:
     if not tables:
         return "it has none"
-    more = ", ..." if len(tables) > MOST_LISTED else ""
-    return f"it has {', '.join(map(repr, tables[:MOST_LISTED]))}{more}"
+    more = ", ..." if len(tables) > MOST_TABLES_NAMED else ""
+    return f"it has {', '.join(map(repr, tables[:MOST_TABLES_NAMED]))}{more}"

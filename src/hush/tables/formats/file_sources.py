@@ -1,4 +1,9 @@
-"""File sources: the rows of files of any format, of one or of all that a pattern matches or a folder holds."""
+"""File sources: the rows of one file of any format, of all files that a pattern matches, of a folder, or of a pipe.
+
+Drafting a schema and reading a table cut a CSV file into the same columns, by its first line alone (`read_csv_header`),
+so that the columns do not depend on the rows. Standard input is copied to a file first (`standard_input`): a pipe can
+be read once, while drafting, checking and comparing read several times.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +15,12 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hush.core.errors import DataError, SizeError, shown
@@ -24,20 +28,24 @@ from hush.core.memory import memory_limit, readable
 from hush.files.csv_cells import cell_text
 from hush.tables.dialects.dialect import attempt
 from hush.tables.dialects.duckdb import DUCKDB
-from hush.tables.formats.database_files import SQLITE, duckdb_file, is_duckdb, sqlite_file
+from hush.tables.formats.database_files import SQLITE_START, duckdb_file, sqlite_file
 from hush.tables.formats.spreadsheets import EXCEL_ENDINGS, read_sheet
-from hush.tables.frames import SpellingOf, spelling_of
+from hush.tables.frames import PLAIN_SPELLING, SpellingOf
 from hush.tables.sources import RowSource
 
 CSV_ENDINGS = (".csv", ".tsv", ".tab", ".txt")
+TAB_ENDINGS = (".tsv", ".tab")
 PARQUET_ENDINGS = (".parquet", ".pq")
-UNNAMED = "check that the first line is the header and spells it so"
-PARQUET, GZIP = b"PAR1", b"\x1f\x8b"  # how such files begin
-PLAINLY = spelling_of()
-ACCEPTED = (
+CSV_DELIMITERS = (",", ";", "\t", "|")
+LONGEST_HEADER = 2**20  # bytes
+PARQUET_START, GZIP_START = b"PAR1", b"\x1f\x8b"  # how such files begin
+ACCEPTED_FILES = (
     "a .csv, .tsv or .txt file (also .gz), a .parquet file or a folder of them, an .xlsx file, a file of DuckDB or "
     "SQLite, or a pattern such as 'part-*.parquet'"
 )
+STANDARD_INPUT_PATH = "-"
+STANDARD_INPUT = "standard input"  # what messages call it
+_copied_pipes: list[tuple[object, Path]] = []  # each pipe that was read, and the file with its content
 
 
 def file_source(
@@ -47,41 +55,51 @@ def file_source(
     *,
     table: str | None = None,
     query: str | None = None,
-    spell: SpellingOf = PLAINLY,
+    spell: SpellingOf = PLAIN_SPELLING,
     partly: bool = False,
 ) -> RowSource:
     """The source of one file, of all files that a pattern matches, of a folder of Parquet, or of standard input.
 
-    `wanted` are the columns it will be asked for, with `partly` those of them that it has. `table` and `query` say what
-    is meant of a file of a database, `table` also which sheet of a spreadsheet. `spell` is for files whose values have
-    types of their own.
+    `wanted` are the columns that the caller needs; with `partly`, some may be absent. `table` and `query` select from a
+    database file, and `table` names a sheet of a spreadsheet. `spell` turns values of typed cells into text.
 
     Privacy: reads headers and file sizes only, but all of a spreadsheet and of standard input.
     """
-    if str(path) == DASH:
+    # Standard input holds CSV or Parquet.
+    if str(path) == STANDARD_INPUT_PATH:
         _only_with_databases(STANDARD_INPUT, table, query)
-        return _from_pipe(wanted, connect)
+        pipe = standard_input()
+        head = _head(pipe)
+        if head.startswith(GZIP_START):
+            raise DataError(f"{STANDARD_INPUT} is packed by gzip; unpack it first: gzip -dc FILE | hush ...")
+        if head.startswith(PARQUET_START):
+            return _parquet(STANDARD_INPUT, [pipe], connect())
+        return _csv(STANDARD_INPUT, [pipe], wanted, connect())
+    # The first bytes of a single file tell DuckDB and SQLite, its ending a spreadsheet.
     files = attempt(lambda: files_of(path), f"the path {shown(str(path))} cannot be looked up; check it")
     endings = {ending_of(file) for file in files}
     folder = Path(path).expanduser().is_dir()
     name = f"the {'folder' if folder else 'file' if len(files) == 1 else 'files'} {str(path)!r}"
     if len(files) == 1 and not folder:
         head = attempt(partial(_head, files[0]), f"{name} cannot be read; check that you may read it")
-        if is_duckdb(head):
+        if head[8:12] == b"DUCK":
             return duckdb_file(name, files[0], connect, table, query)
-        if head == SQLITE:
+        if head == SQLITE_START:
             return sqlite_file(name, files[0], wanted, connect, table, query, spell=spell, partly=partly)
         if endings <= set(EXCEL_ENDINGS):
             _only_with_databases(name, None, query)
             name, sheet = read_sheet(name, files[0], table, wanted, spell)
-            columns = sheet.column_names
-            return replace(DUCKDB.open_frame(name, columns, _numbered(sheet), connect()), typed=False)
+            numbered = sheet.rename_columns([f"c{at}" for at in range(sheet.num_columns)])  # names may repeat
+            return replace(DUCKDB.open_frame(name, sheet.column_names, numbered, connect()), typed=False)
+    # One or several files of CSV or Parquet; folders such as `year=2020` are a column of Parquet.
     _only_with_databases(name, table, query)
     if endings <= set(PARQUET_ENDINGS):
-        return _parquet(name, files, connect(), partitioned=folder and _partitioned(files, Path(path).expanduser()))
+        below = [file.relative_to(Path(path).expanduser()).parts[:-1] for file in files] if folder else []
+        partitioned = any("=" in part for parts in below for part in parts)
+        return _parquet(name, files, connect(), partitioned=partitioned)
     if endings <= set(CSV_ENDINGS):
         return _csv(name, files, wanted, connect())
-    raise DataError(f"{name}: cannot tell the format from the ending {min(endings)!r}; give {ACCEPTED}")
+    raise DataError(f"{name}: cannot tell the format from the ending {min(endings)!r}; give {ACCEPTED_FILES}")
 
 
 def _only_with_databases(name: str, table: str | None, query: str | None) -> None:
@@ -94,22 +112,7 @@ def _only_with_databases(name: str, table: str | None, query: str | None) -> Non
 
 def _head(file: Path) -> bytes:
     with file.open("rb") as raw:
-        return raw.read(len(SQLITE))
-
-
-def _from_pipe(wanted: Collection[str], connect: Callable[..., Any]) -> RowSource:
-    file = standard_input()
-    head = _head(file)
-    if head.startswith(GZIP):
-        raise DataError(f"{STANDARD_INPUT} is packed by gzip; unpack it first: gzip -dc FILE | hush ...")
-    if head.startswith(PARQUET):
-        return _parquet(STANDARD_INPUT, [file], connect())
-    return _csv(STANDARD_INPUT, [file], wanted, connect())
-
-
-def _numbered(rows: pa.Table) -> pa.Table:
-    """The rows under names that differ: those of a sheet may repeat."""
-    return rows.rename_columns([f"c{index}" for index in range(rows.num_columns)])
+        return raw.read(len(SQLITE_START))
 
 
 def files_of(path: str | Path) -> list[Path]:
@@ -121,7 +124,7 @@ def files_of(path: str | Path) -> list[Path]:
     if exact.is_file():
         return [exact]
     if exact.exists():
-        raise DataError(f"{text!r} is not a regular file; give {ACCEPTED}")
+        raise DataError(f"{text!r} is not a regular file; give {ACCEPTED_FILES}")
     if not glob.has_magic(text):
         raise DataError(f"the file {text!r} does not exist; check the path")
     matches = [Path(match) for match in sorted(glob.glob(str(exact), recursive=True)) if Path(match).is_file()]
@@ -131,7 +134,7 @@ def files_of(path: str | Path) -> list[Path]:
 
 
 def _parts(text: str, folder: Path) -> list[Path]:
-    """The Parquet files in a folder and below it, but for hidden ones and those that begin with an underscore."""
+    """The Parquet files in a folder and below it, except those whose path has a name that begins with . or _."""
     for kind, log in (("Delta", "_delta_log"), ("Iceberg", "metadata/*.metadata.json"), ("Hudi", ".hoodie")):
         if any(folder.glob(log)):
             raise DataError(
@@ -147,29 +150,24 @@ def _parts(text: str, folder: Path) -> list[Path]:
         and file.is_file()
     ]
     if not parts:
-        raise DataError(f"the folder {text!r} holds no Parquet file; give {ACCEPTED}")
+        raise DataError(f"the folder {text!r} holds no Parquet file; give {ACCEPTED_FILES}")
     return _distinct(parts)
 
 
-def _partitioned(files: Sequence[Path], folder: Path) -> bool:
-    """Whether the folders on the way to the files name values, such as `year=2020`."""
-    return any("=" in name for file in files for name in file.relative_to(folder).parts[:-1])
-
-
 def _distinct(files: Sequence[Path]) -> list[Path]:
-    """Each file once, under its first name: by a link or a doubled `**` its rows would count twice."""
-    kept: dict[tuple[int, int], Path] = {}
+    """Each file once, under its first name: through a link or a doubled `**` its rows would count twice."""
+    first: dict[tuple[int, int], Path] = {}
     for file in files:
         status = file.stat()
-        kept.setdefault((status.st_dev, status.st_ino), file)
-    return list(kept.values())
+        first.setdefault((status.st_dev, status.st_ino), file)
+    return list(first.values())
 
 
 def _parquet(name: str, files: Sequence[Path], connection: Any, *, partitioned: bool = False) -> RowSource:
     failed = f"{name} cannot be read as Parquet; check that it is complete and that all parts have the same columns"
     footers = [attempt(partial(pq.read_metadata, file), failed) for file in files]
-    columns = tuple(_columns(footers[0]))
-    if any(tuple(_columns(footer)) != columns for footer in footers):
+    columns, *others = (tuple(footer.schema.to_arrow_schema().names) for footer in footers)
+    if any(names != columns for names in others):
         raise DataError(f"{name} differ in their columns; read them one kind at a time")
     select = DUCKDB.select_parquet(files, partitioned=partitioned)
     described, types = DUCKDB.describe(connection, select, failed)
@@ -185,14 +183,8 @@ def _parquet(name: str, files: Sequence[Path], connection: Any, *, partitioned: 
     )
 
 
-def _columns(footer: Any) -> list[str]:
-    """The names of the columns of a Parquet file."""
-    names: list[str] = footer.schema.to_arrow_schema().names
-    return names
-
-
 def _csv(name: str, files: Sequence[Path], wanted: Collection[str], connection: Any) -> RowSource:
-    """All fields are text: parsing is the encoder's, so that a CSV file and a typed table agree."""
+    """All fields are text: the encoding parses them, so that a CSV file and a typed table agree."""
     headers = [read_csv_header(file, wanted, name=name if len(files) == 1 else None) for file in files]
     if any(header != headers[0] for header in headers):
         raise DataError(f"{name} differ in their columns; read them one kind at a time")
@@ -209,16 +201,11 @@ def _csv(name: str, files: Sequence[Path], wanted: Collection[str], connection: 
         select=DUCKDB.select_csv(files, len(columns), headers[0].delimiter),
         columns=columns,
         types=(DUCKDB.text_type,) * len(columns),
-        advice=UNNAMED,
+        advice="check that the first line is the header and spells it so",
         typed=False,
         explain=lambda trouble: DUCKDB.explain_csv(name, trouble),
         rows=volume / (4 * max(1, len(columns))),  # about four bytes a field, with its delimiter
     )
-
-
-DELIMITERS = (",", ";", "\t", "|")
-TAB_ENDINGS = (".tsv", ".tab")
-LONGEST_HEADER = 2**20  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,11 +217,11 @@ class CsvHeader:
 
 
 def read_csv_header(file: Path, wanted: Collection[str] = (), *, name: str | None = None) -> CsvHeader:
-    """The header under the delimiter that gives most of the wanted names.
+    """The header, cut at the delimiter that gives most of the wanted names.
 
-    Ties go to a delimiter that fits the quotes of the line, then to the tab in a file whose ending promises tabs, then
-    to the one with most columns, then to the comma. Names lose the spaces at their ends, unless they are wanted with
-    them or nothing is wanted. A wanted name that hush writes with an apostrophe in front is found by that spelling too.
+    Ties go to a delimiter that fits the quotes of the line, then to the tab in a .tsv or .tab file, then to the
+    delimiter with most columns, then to the comma. Names are trimmed, unless a wanted name has the spaces or nothing is
+    wanted. A wanted name is also found with the apostrophe that hush writes before names that begin like a formula.
 
     Privacy: in a file without a header the first line is somebody's row, so no message quotes it.
     """
@@ -242,12 +229,15 @@ def read_csv_header(file: Path, wanted: Collection[str] = (), *, name: str | Non
     text = _first_text(file, name)
     failed = f"{name} cannot be read; check that it is a text file and that you may read it"
     tabs = ending_of(file) in TAB_ENDINGS
-    cells = {cell_text(name): name for name in wanted if cell_text(name) != name}
+    cells = {cell_text(column): column for column in wanted if cell_text(column) != column}
     choices: dict[tuple[int, bool, bool, int], CsvHeader] = {}
-    for delimiter in DELIMITERS:
+    for delimiter in CSV_DELIMITERS:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=False)
         names = attempt(partial(next, reader), failed)
-        columns = tuple(name if not wanted or name in wanted else _wanted_name(name, cells) for name in names)
+        columns = tuple(
+            cell if not wanted or cell in wanted else cells.get(cell) or cells.get(cell.strip()) or cell.strip()
+            for cell in names
+        )
         declared = tabs and delimiter == "\t" and len(columns) > 1
         score = (len({*columns}.intersection(wanted)), _quotes_fit(text, delimiter), declared, len(columns))
         choices.setdefault(score, CsvHeader(delimiter=delimiter, columns=columns))
@@ -260,13 +250,8 @@ def read_csv_header(file: Path, wanted: Collection[str] = (), *, name: str | Non
     return header
 
 
-def _wanted_name(cell: str, cells: Mapping[str, str]) -> str:
-    """The name that a cell stands for, in a file that hush wrote or in any other."""
-    return cells.get(cell) or cells.get(cell.strip()) or cell.strip()
-
-
 def ending_of(file: Path) -> str:
-    """The ending that names the format, in lower case, without that of compression."""
+    """The ending that names the format, in lower case, without .gz."""
     endings = [ending.lower() for ending in file.suffixes]
     if endings[-1:] == [".gz"]:
         endings.pop()
@@ -274,7 +259,7 @@ def ending_of(file: Path) -> str:
 
 
 def _first_text(file: Path, name: str) -> str:
-    """The text at the start of a file, with what is not UTF-8 replaced."""
+    """The text at the start of a file; bytes that are not UTF-8 are replaced."""
     failed = f"{name} cannot be read; check that it is a text file and that you may read it"
 
     def start() -> bytes:
@@ -303,29 +288,29 @@ def _quotes_fit(text: str, delimiter: str) -> bool:
     return True
 
 
-DASH = "-"  # the path that means standard input
-STANDARD_INPUT = "standard input"
-_CHUNK = 2**20
-_kept: list[tuple[object, Path]] = []  # each pipe, and where its content is
-
-
 def standard_input() -> Path:
-    """A file with all that came through standard input, which is read the first time.
+    """A file with the content of standard input, which is read at the first call.
 
-    Privacy: where the system can, the file lies in memory alone; elsewhere it is a temporary one, for this user only,
-    removed when the program ends.
+    Privacy: the file lies in memory alone where the system allows that; elsewhere it is a temporary file that only this
+    user can read, removed when the program ends.
     """
     pipe = getattr(sys.stdin, "buffer", None)
     if pipe is None or pipe.closed or sys.stdin.isatty():
         raise DataError(
             f"nothing comes through {STANDARD_INPUT}; pipe a CSV or Parquet file into it, or give its path instead"
         )
-    for known, path in _kept:
+    for known, path in _copied_pipes:
         if known is pipe:
             return path
-    file, path = _unnamed()
+    file: IO[bytes]
+    if hasattr(os, "memfd_create"):
+        number = os.memfd_create("hush")
+        file, path = os.fdopen(number, "wb"), Path(f"/proc/self/fd/{number}")
+    else:
+        file = tempfile.NamedTemporaryFile(prefix="hush-")  # noqa: SIM115
+        path = Path(file.name)
     room = memory_limit(None) // 2
-    while chunk := pipe.read(_CHUNK):
+    while chunk := pipe.read(2**20):
         room -= len(chunk)
         if room < 0:
             file.close()
@@ -334,15 +319,6 @@ def standard_input() -> Path:
             )
         file.write(chunk)
     file.flush()
-    _kept.append((pipe, path))
+    _copied_pipes.append((pipe, path))
     atexit.register(file.close)
     return path
-
-
-def _unnamed() -> tuple[IO[bytes], Path]:
-    """A file to write and the path to read it from."""
-    if hasattr(os, "memfd_create"):
-        number = os.memfd_create("hush")
-        return os.fdopen(number, "wb"), Path(f"/proc/self/fd/{number}")
-    named = tempfile.NamedTemporaryFile(prefix="hush-")  # noqa: SIM115
-    return named, Path(named.name)

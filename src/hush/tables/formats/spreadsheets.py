@@ -19,7 +19,7 @@ EXCEL_ENDINGS = (".xlsx", ".xlsm")
 def read_sheet(
     name: str, file: Path, sheet: str | None, wanted: Collection[str], spell: frames.SpellingOf
 ) -> tuple[str, pa.Table]:
-    """The rows of a sheet as text, under the names in its first row, and what messages call it.
+    """What messages call a sheet, and its rows as text, under the names in its first row.
 
     A cell with a formula has the value that was last computed; a formula that was never computed is refused. Rows
     without any value are left out.
@@ -30,28 +30,38 @@ def read_sheet(
         import openpyxl
     except ImportError:
         raise DataError(f"{name}: reading Excel needs openpyxl; run: pip install 'hush[excel]'") from None
+    # Read all cells, and the addresses of formulas without a value.
     failed = f"{name} cannot be read as an Excel file; check that it is complete and has no password"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of features that do not touch values
         book = attempt(lambda: openpyxl.load_workbook(file, read_only=True, data_only=True), failed)
         try:
-            page = _page(name, book, sheet)
-            rows = attempt(
-                lambda: [row for row in page.iter_rows(values_only=True) if any(x is not None for x in row)], failed
-            )
+            listed = ", ".join(map(repr, book.sheetnames))
+            if sheet is None and len(book.sheetnames) > 1:
+                raise DataError(
+                    f"{name} has several sheets; say which with table= (on the command line --table): {listed}"
+                )
+            if sheet is not None and sheet not in book.sheetnames:
+                raise DataError(f"{name} has no sheet {sheet!r}; it has {listed}")
+            page = book[sheet or book.sheetnames[0]]
+            cells = attempt(lambda: list(page.iter_rows(values_only=True)), failed)
             uncomputed = attempt(lambda: list(_uncomputed(page)), failed)
         finally:
             book.close()
     name = f"the sheet {page.title!r} of {name}"
+    rows = [row for row in cells if any(cell is not None for cell in row)]
     if not rows and not uncomputed:
         raise DataError(f"{name} is empty; a table without rows still needs the names of its columns in the first row")
+    # Pad short rows, take the names from the first row, and drop empty columns at the end.
     width = max(map(len, rows), default=0)
-    header = ["" if cell is None else str(cell) for cell in _wide(rows[0], width)] if rows else []
+    rows = [row + (None,) * (width - len(row)) for row in rows]
+    header = ["" if cell is None else str(cell) for cell in rows[0]] if rows else []
     columns = [cell if cell in wanted else cell.strip() for cell in header]
-    while columns and not columns[-1] and all(_wide(row, width)[len(columns) - 1] is None for row in rows):
+    while columns and not columns[-1] and all(row[len(columns) - 1] is None for row in rows):
         columns.pop()
+    # Refuse what would give wrong counts, then keep the wanted columns.
     kept = [at for at, column in enumerate(columns) if not wanted or column in wanted]
-    all_named = bool(wanted) and set(wanted) <= set(columns)  # else a formula may stand where a name is missed
+    all_named = bool(wanted) and set(wanted) <= set(columns)  # else a formula may be a name that is missing
     if empty := [address for at, address in uncomputed if at in kept or not all_named]:
         raise DataError(
             f"{name}: the formula in cell {empty[0]} has no computed value, and others may have none either; open the "
@@ -59,27 +69,14 @@ def read_sheet(
         )
     if wanted and not set(wanted).intersection(columns):
         raise DataError(f"{name}: none of the schema's columns is in the first row; it must hold the names")
-    lists = [[_wide(row, width)[at] for row in rows[1:]] for at in kept]
+    lists = [[row[at] for row in rows[1:]] for at in kept]
     return name, frames.from_lists([columns[at] for at in kept], lists, spell)
 
 
-def _page(name: str, book: Any, sheet: str | None) -> Any:
-    sheets = book.sheetnames
-    if sheet is None and len(sheets) == 1:
-        return book[sheets[0]]
-    listed = ", ".join(map(repr, sheets))
-    if sheet is None:
-        raise DataError(f"{name} has several sheets; say which with table= (on the command line --table): {listed}")
-    if sheet not in sheets:
-        raise DataError(f"{name} has no sheet {sheet!r}; it has {listed}")
-    return book[sheet]
-
-
 def _uncomputed(page: Any) -> Iterator[tuple[int, str]]:
-    """The column, from 0, and the address of each formula that no program computed.
+    """The column, from 0, and the address of each formula without a computed value.
 
-    A text that was computed and is empty has the type `str`; programs that write formulas without computing them give
-    none.
+    A computed empty text has the cell type `str`; programs that do not compute formulas write no cell type.
     """
     from openpyxl.utils import coordinate_to_tuple
     from openpyxl.xml.constants import SHEET_MAIN_NS
@@ -94,7 +91,3 @@ def _uncomputed(page: Any) -> Iterator[tuple[int, str]]:
             if element.find(formula) is not None and element.get("t") != "str" and not element.findtext(value):
                 yield coordinate_to_tuple(address)[1] - 1, address
             element.clear()
-
-
-def _wide(row: tuple[Any, ...], width: int) -> tuple[Any, ...]:
-    return row + (None,) * (width - len(row))
