@@ -176,7 +176,7 @@ def unit_rows_by_rank(patch: Patch) -> None:
 
 def nan_slips_through(patch: Patch) -> None:
     """NaN is neither below nor above a bound, and passes clipping (smartnoise #580)."""
-    patch.setattr(encoding._Encoder, "_missing_numbers", lambda self: ["FALSE"])
+    patch.setattr(encoding._Encoder, "_is_missing_number", lambda self: ["FALSE"])
 
 
 def refusal_quotes_a_cell(patch: Patch) -> None:

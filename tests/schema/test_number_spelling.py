@@ -9,7 +9,7 @@ import pytest
 
 from hush.core.errors import SchemaError
 from hush.schema import Integer, Numeric
-from hush.schema.number_spelling import PLAIN, NumberSpelling, spelled_numbers
+from hush.schema.number_spelling import PLAIN_NUMBERS, NumberSpelling, spelled_numbers
 
 GERMAN = NumberSpelling(decimal=",", thousands=".", strip=("€", "%"))
 ENGLISH = NumberSpelling(thousands=",", strip=("$", "USD"))
@@ -20,8 +20,8 @@ FRENCH = NumberSpelling(decimal=",", thousands=" ")
 @pytest.mark.parametrize(
     ("spelling", "text", "number"),
     [
-        (PLAIN, " 1.5 ", 1.5),
-        (PLAIN, "1,5", None),
+        (PLAIN_NUMBERS, " 1.5 ", 1.5),
+        (PLAIN_NUMBERS, "1,5", None),
         (GERMAN, "1,5", 1.5),
         (GERMAN, "1.234.567,89", 1234567.89),
         (GERMAN, "1234567,89", 1234567.89),

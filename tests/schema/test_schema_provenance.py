@@ -71,7 +71,7 @@ def test_the_key_must_be_true_or_false() -> None:
     wrong = BOTH.to_toml().replace("from_private_data = true", 'from_private_data = "no"', 1)
     with pytest.raises(SchemaError, match=r"column 'age': from_private_data = 'no' \(a text\): expected true or false"):
         read_toml(wrong)
-    with pytest.raises(SchemaError, match=r"column 'a': from_private_data = 1: expected true or false"):
+    with pytest.raises(SchemaError, match=r"column 'a': from_private_data=1: expected True or False"):
         Boolean(name="a", from_private_data=1)
     with pytest.raises(DomainError, match=r"from_private_data = 1: expected True or False"):
         replace(LEARNED, from_private_data=1)

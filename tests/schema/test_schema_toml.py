@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hush.core.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Schema, Unit
-from hush.schema.schema_toml import MOST_NESTED, MOST_PARTS, name_text, parse_toml, read_toml, value_text, write_toml
+from hush.schema.schema_toml import MOST_BRACKETS, MOST_PARTS, name_text, parse_toml, read_toml, value_text, write_toml
 from hush.testing.schemas import schemas
 
 EXAMPLE = """\
@@ -348,7 +348,7 @@ BRACKETS = "[" * 40
         "x = [" + "2020-01-01T00:00:00.5,\n" * 50 + "]",
         "x = {" + ", ".join(f"a{k}.b = 1.5" for k in range(20)) + "}",
         ".".join("abcdefgh"[:MOST_PARTS]) + " = 1.5",
-        "x = " + "[" * MOST_NESTED + "]" * MOST_NESTED,
+        "x = " + "[" * MOST_BRACKETS + "]" * MOST_BRACKETS,
         "x = [" + "[[]], " * 40 + "]",
     ],
 )
@@ -374,7 +374,7 @@ def test_long_dotted_keys_are_refused(text: str, line: int) -> None:
 @pytest.mark.parametrize("opening", ["[", "{a = ", "[{a = "])
 def test_deep_nesting_is_refused(opening: str) -> None:
     with pytest.raises(SchemaError, match="^nested too deeply to be a schema$"):
-        parse_toml("x = " + opening * (MOST_NESTED + 1))
+        parse_toml("x = " + opening * (MOST_BRACKETS + 1))
 
 
 @pytest.mark.parametrize(

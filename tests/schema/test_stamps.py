@@ -176,5 +176,5 @@ def test_drafted_times_are_marked() -> None:
 
 def test_granularity_is_one_of_those_of_dates() -> None:
     assert Timestamp(name="t", parts=("date",), granularity="week", **LEAP_YEAR).granularity is Granularity.WEEK
-    with pytest.raises(SchemaError, match="granularity = 'hour': expected one of day, week"):
+    with pytest.raises(SchemaError, match="granularity='hour': expected one of 'day', 'week'"):
         Timestamp(name="t", parts=("date",), granularity="hour", **LEAP_YEAR)

@@ -35,7 +35,7 @@ def test_a_code_beyond_the_levels_is_a_bug_and_not_a_count() -> None:
 
 
 def test_a_table_of_many_blocks_is_one_table(monkeypatch) -> None:
-    monkeypatch.setattr("hush.tables.counted_tables.MOST_BYTES", 1)  # blocks of 1024 rows
+    monkeypatch.setattr("hush.tables.counted_tables.MOST_BLOCK_BYTES", 1)  # blocks of 1024 rows
     random = np.random.default_rng(5)
     codes = {"a": random.integers(0, 3, 10_000), "b": random.integers(0, 4, 10_000)}
     table = read(pa.table(codes), Domain({"a": 3, "b": 4}))

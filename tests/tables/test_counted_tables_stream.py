@@ -34,7 +34,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch) -> None:
     """Blocks are handed on one at a time and none is kept."""
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": [1] * 50_000, "b": [2] * 50_000}), path)
-    monkeypatch.setattr("hush.tables.counted_tables.MOST_BYTES", 1)
+    monkeypatch.setattr("hush.tables.counted_tables.MOST_BLOCK_BYTES", 1)
     seen: list[int] = []
     original = stream.encoded_blocks
 

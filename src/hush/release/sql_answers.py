@@ -32,7 +32,7 @@ from hush.release.answers import Answers, check_level
 from hush.release.formula_values import CLEAR, Part, evaluate, planned_counts, single_ratio
 from hush.release.intervals import VarianceIntervals
 from hush.schema import Categorical, Schema
-from hush.schema.column import OTHER, canonical
+from hush.schema.column import OTHER_VALUE, canonical
 from hush.sql.aggregate import ROOTS, VARIANCES, QuantileItem, formula_of, quantile_item, root_formula
 from hush.sql.formula import Cells, Formula, KnownSum, check_size, combine
 from hush.sql.parsing import Item, Output, ParsedQuery, having_truth, parse, read_output, unknown_order
@@ -163,7 +163,7 @@ def _ranks(group: GroupColumn) -> Key:
         return np.arange(column.size)
     values: list[Any] = list(column.values)
     if column.other or len({type(value) for value in values}) > 1:
-        values = [canonical(value) for value in values] + [OTHER] * column.other
+        values = [canonical(value) for value in values] + [OTHER_VALUE] * column.other
     order = sorted(range(len(values)), key=lambda code: values[code])
     ranks = np.empty(column.size, dtype=np.int64)
     ranks[order] = np.arange(len(order))

@@ -1,8 +1,8 @@
 """Column: what every kind of column shares.
 
-Codes of a column run 0 .. size-1: its ordinary levels first, then `other` where the column has one, then
-missing where it allows it. A value outside the declared levels goes to `other`, is clamped to the nearer
-bound, or is refused, as the column says; it is never dropped.
+Codes of a column run 0 .. size-1: the ordinary levels first, then `other` if the column has it, then missing if the
+column allows it. A value outside the declared levels goes to `other`, is clamped to the nearer bound, or is refused, as
+the column says; it is never dropped.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from hush.core.errors import SchemaError, check_text, shown
-from hush.schema.number_spelling import PLAIN, NumberSpelling
+from hush.core.validation import check_choice, check_flag
+from hush.schema.number_spelling import PLAIN_NUMBERS, NumberSpelling
 
 if TYPE_CHECKING:
     from hush.schema.stamps import Stamp
 
 Value = str | int | float | bool | dt.date | None
-LARGEST_INTEGER = 2**53  # integers up to here are exact as float64, so that every source compares them alike
-LARGEST_SIZE = 2**31
-OTHER = "other"  # what the level `other` is decoded to
+LARGEST_INTEGER = 2**53  # integers up to here are exact as float64, so all sources compare them alike
+LARGEST_SIZE = 2**31  # codes
+OTHER_VALUE = "other"  # the decoded value of the level `other`
 OTHER_LABEL = "(other)"
 MISSING_LABEL = "(missing)"
 
@@ -38,7 +39,7 @@ class Outside(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of the times that a column of the table holds, such as the hour; it is counted as a column."""
+    """One part of a column of times, such as the hour; the part is counted as a column."""
 
     stamp: Stamp
     name: str
@@ -49,8 +50,8 @@ class Column:
     """What every kind shares: a name and whether missing has a level of its own.
 
     `missing_values` are texts (such as "?") that mean missing; null, NaN and empty text always do. `from_private_data`
-    says that the levels were read from private rows: a release refuses them, and equality ignores it. `part` says that
-    the column is one part of the times in another column of the table.
+    says that the levels were read from private rows: releases refuse such a column, and equality ignores the mark.
+    `part` says that the column is one part of the times in another column of the table.
     """
 
     name: str
@@ -65,8 +66,8 @@ class Column:
         if not isinstance(self.name, str) or not self.name.strip():
             raise SchemaError(f"column name {self.name!r}: expected non-empty text")
         check_text(f"column name {self.name!r}", self.name)
-        check_flag(self.name, "missing", self.missing)
-        check_flag(self.name, "from_private_data", self.from_private_data)
+        for key in ("missing", "from_private_data"):
+            check_flag(SchemaError, f"column {self.name!r}: {key}", getattr(self, key))
         if isinstance(self.missing_values, str):
             raise SchemaError(
                 f"column {self.name!r}: missing_values = {shown(self.missing_values)}: expected a list of texts"
@@ -87,46 +88,46 @@ class Column:
             )
 
     def _check(self) -> None:
-        """Normalise and check what is particular to a kind."""
+        """Normalise and check the fields of a kind."""
 
     @property
     def levels(self) -> int:
-        """Ordinary levels, without `other` and missing."""
+        """How many ordinary levels there are, without `other` and missing."""
         raise NotImplementedError
 
     @property
     def source(self) -> str:
-        """The column of the table that it reads."""
+        """The name of the column in the table: that of all times if this is a part of them."""
         return self.name if self.part is None else self.part.stamp.name
 
     @property
     def source_kind(self) -> str:
-        """The kind of the column of the table that it reads."""
+        """The kind of the column in the table."""
         return self.kind if self.part is None else self.part.stamp.kind
 
     @property
     def number_spelling(self) -> NumberSpelling:
-        """How texts of the column spell numbers."""
-        return PLAIN
+        """How the texts of the column spell numbers."""
+        return PLAIN_NUMBERS
 
     @property
     def binned(self) -> bool:
-        """Whether levels are runs of numbers, and known by their labels."""
+        """Whether levels are ranges of numbers, named by their labels."""
         return False
 
     @property
     def other_code(self) -> int | None:
-        """Code of `other`, where there is one."""
+        """The code of `other`, if there is one."""
         return None
 
     @property
     def missing_code(self) -> int | None:
-        """Code of missing, where it is allowed: the last one."""
+        """The code of missing, the last one, if missing is allowed."""
         return self.size - 1 if self.missing else None
 
     @property
     def size(self) -> int:
-        """All codes of the column."""
+        """How many codes the column has."""
         return self.levels + (self.other_code is not None) + self.missing
 
     @property
@@ -135,7 +136,7 @@ class Column:
         return np.dtype(np.uint8 if self.size <= 2**8 else np.uint16 if self.size <= 2**16 else np.uint32)
 
     def value(self, code: int) -> Value:
-        """The real value that stands for an ordinary level."""
+        """The real value that an ordinary level is decoded to."""
         raise NotImplementedError
 
     def label(self, code: int) -> str:
@@ -144,16 +145,20 @@ class Column:
             return MISSING_LABEL
         if code == self.other_code:
             return OTHER_LABEL
+        return self.level_label(code)
+
+    def level_label(self, code: int) -> str:
+        """What a person reads for an ordinary level."""
         return str(self.value(code))
 
     def level_values(self) -> list[Value]:
         """The real value of every code; null for missing, the text "other" for `other`."""
         ordinary = [self.value(code) for code in range(self.levels)]
-        return ordinary + ([OTHER] if self.other_code is not None else []) + ([None] if self.missing else [])
+        return ordinary + ([OTHER_VALUE] if self.other_code is not None else []) + ([None] if self.missing else [])
 
 
 def canonical(value: Value) -> str:
-    """The text by which a categorical value is compared, the same whatever type a source stores it in.
+    """The text by which a categorical value is compared, whatever type a source stores it in.
 
     >>> [canonical(value) for value in (" a ", 3, 3.0, -0.0, True, 0.5)]
     ['a', '3', '3', '0', 'true', '0.5']
@@ -168,7 +173,7 @@ def canonical(value: Value) -> str:
 
 
 def alike(levels: list[Value]) -> list[Value]:
-    """Levels of one type, as a column needs: text where they differ, such as numbers beside the text "other"."""
+    """Levels of one type, as an Arrow column needs: text if they differ, such as numbers and the text "other"."""
     kinds = {type(level) for level in levels if level is not None}
     if len(kinds) == 1:
         return levels
@@ -177,13 +182,4 @@ def alike(levels: list[Value]) -> list[Value]:
 
 def check_outside(name: str, policy: str) -> Outside:
     """The policy by its name."""
-    try:
-        return Outside(policy)
-    except ValueError:
-        raise SchemaError(f"column {name!r}: outside = {shown(policy)}: expected refuse or clamp") from None
-
-
-def check_flag(name: str, key: str, value: object) -> None:
-    """Refuse what is not true or false."""
-    if not isinstance(value, bool):
-        raise SchemaError(f"column {name!r}: {key} = {shown(value)}: expected true or false")
+    return Outside(check_choice(SchemaError, f"column {name!r}: outside", policy, list(Outside)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import bisect
 import datetime as dt
 import math
-import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,24 +20,24 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from hush.core.errors import SchemaError, check_text, shown
+from hush.core.validation import check_choice, check_flag, check_whole, is_number, is_whole
 from hush.files.csv_cells import cell_text
 from hush.schema.column import (
     LARGEST_INTEGER,
     MISSING_LABEL,
-    OTHER,
     OTHER_LABEL,
+    OTHER_VALUE,
     Column,
     Outside,
     Value,
     canonical,
-    check_flag,
     check_outside,
 )
-from hush.schema.number_spelling import PLAIN, NumberSpelling
+from hush.schema.number_spelling import PLAIN_NUMBERS, NumberSpelling
 
-MOST_BINS = 2**20  # edges are held one by one
+MOST_BINS = 2**20  # the schema holds every edge
 MOST_POINTS = 1000
-FALSE_TEXTS = ("false", "f", "no", "n", "0")  # how data spell conditions, in any case
+FALSE_TEXTS = ("false", "f", "no", "n", "0")  # in upper or lower case
 TRUE_TEXTS = ("true", "t", "yes", "y", "1")
 Number = TypeVar("Number", int, float)
 
@@ -56,7 +55,7 @@ class Categorical(Column):
         if isinstance(self.values, str):
             raise SchemaError(f"column {self.name!r}: values = {shown(self.values)}: expected a list of values")
         object.__setattr__(self, "values", tuple(_category(self.name, value) for value in self.values))
-        check_flag(self.name, "other", self.other)
+        check_flag(SchemaError, f"column {self.name!r}: other", self.other)
         if not self.values:
             raise SchemaError(f"column {self.name!r} declares no values; list every value that may occur")
         texts, repeats = self.texts, Counter(self.texts)
@@ -66,10 +65,10 @@ class Categorical(Column):
         both = sorted(set(texts) & set(self.missing_values))
         if both:
             raise SchemaError(f"column {self.name!r} has {shown(both[0])} both as a value and as missing; keep one")
-        if self.other and (OTHER in repeats or OTHER in self.missing_values):
+        if self.other and (OTHER_VALUE in repeats or OTHER_VALUE in self.missing_values):
             raise SchemaError(
-                f"column {self.name!r} lists {OTHER!r} although other = true already gives that level; "
-                f"remove {OTHER!r} or set other = false"
+                f"column {self.name!r} lists {OTHER_VALUE!r} although other = true already gives that level; "
+                f"remove {OTHER_VALUE!r} or set other = false"
             )
         for label, given in ((OTHER_LABEL, self.other), (MISSING_LABEL, self.missing)):
             if given and label in repeats:
@@ -85,20 +84,20 @@ class Categorical(Column):
 
     @property
     def texts(self) -> list[str]:
-        """The declared values as they are compared."""
+        """The texts by which the declared values are compared."""
         return [canonical(value) for value in self.values]
 
     @property
     def csv_cells(self) -> dict[str, int]:
-        """The spelling in hush's CSV files of each level that begins like a formula, and its code."""
+        """The codes of levels that begin like a formula, by their spelling in hush's CSV files."""
         written = [value if isinstance(value, str) else canonical(value) for value in self.values]
         return {cell_text(text).strip(): code for code, text in enumerate(written) if cell_text(text) != text}
 
     def value(self, code: int) -> Value:
         return self.values[code]
 
-    def label(self, code: int) -> str:
-        return canonical(self.values[code]) if 0 <= code < self.levels else Column.label(self, code)
+    def level_label(self, code: int) -> str:
+        return canonical(self.values[code])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +115,7 @@ class Boolean(Column):
 
 
 def _category(name: str, value: Value) -> Value:
-    """A declared value as a plain Python value; null, NaN and empty text are how data spells missing."""
+    """A declared value as a plain Python value; refuses null, NaN and empty text, which mean missing."""
     plain = value.item() if isinstance(value, np.generic) else value
     if plain is None or plain != plain or (isinstance(plain, str) and not plain.strip()):
         raise SchemaError(f"column {name!r} lists {shown(plain)} as a value, which means missing; set missing = true")
@@ -142,8 +141,8 @@ def _category(name: str, value: Value) -> Value:
 class Integer(Column):
     """Every integer from `low` to `high`, both included: each a level of its own, or in bins.
 
-    `starts` has the first integer of each bin, and so `low` first. `points` are integers that have a level of their own
-    beside the bins. A bin is decoded to its middle, rounded down.
+    `starts` holds the first integer of each bin, beginning with `low`. `points` are integers with a level of their own,
+    in addition to the bins. A bin is decoded to its middle, rounded down.
     """
 
     low: int
@@ -151,7 +150,7 @@ class Integer(Column):
     starts: tuple[int, ...] = ()
     points: tuple[int, ...] = ()
     outside: Outside = Outside.REFUSE
-    spelling: NumberSpelling = PLAIN
+    spelling: NumberSpelling = PLAIN_NUMBERS
     level_starts: tuple[int, ...] = field(init=False, repr=False, compare=False, default=())  # empty without bins
 
     kind: ClassVar[str] = "integer"
@@ -163,7 +162,7 @@ class Integer(Column):
         >>> Integer.equal_width(name="age", low=0, high=99, bins=20).label(13)
         '65 to 69'
         """
-        _check_bins(name, bins)
+        check_whole(SchemaError, f"column {name!r}: bins", bins, least=1, most=MOST_BINS)
         low, high = _whole(name, "low", low), _whole(name, "high", high)
         if low <= high and bins > high - low + 1:
             raise SchemaError(f"column {name!r}: bins = {bins} for {high - low + 1} integers; use fewer, or none")
@@ -182,9 +181,7 @@ class Integer(Column):
             raise SchemaError(f"column {self.name!r}: low = {self.low} is above high = {self.high}; swap them")
         object.__setattr__(self, "outside", check_outside(self.name, self.outside))
         starts = tuple(_whole(self.name, "starts", start) for start in _listed(self.name, "starts", self.starts))
-        points = _points(
-            self, [_whole(self.name, "points", each) for each in _listed(self.name, "points", self.points)]
-        )
+        points = _points(self, [_whole(self.name, "points", p) for p in _listed(self.name, "points", self.points)])
         object.__setattr__(self, "starts", starts)
         object.__setattr__(self, "points", points)
         if not starts:
@@ -232,42 +229,39 @@ class Integer(Column):
         first, last = self.ends(code)
         return (first + last) // 2
 
-    def label(self, code: int) -> str:
-        if not 0 <= code < self.levels:
-            return Column.label(self, code)
+    def level_label(self, code: int) -> str:
         return self.run_label(code, code)
 
     def run_label(self, first: int, last: int) -> str:
-        """The levels from one to another by their first and last integer."""
+        """A label for the levels first .. last, by their first and last integer."""
         begin, end = self.ends(first)[0], self.ends(last)[1]
         return str(begin) if begin == end else f"{begin} to {end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numeric(Column):
-    """Real numbers in bins between given edges: [e_0, e_1), ..., [e_{k-1}, e_k], the last one closed.
+    """Real numbers in bins between given edges: [e_0, e_1), ..., [e_{k-1}, e_k]; the last bin is closed.
 
-    `points` are numbers that have a level of their own. A point inside a bin cuts it: [e_0, p), {p}, (p, e_1), so that
-    every level is a run of numbers. A bin is decoded to its middle, a point to itself. With a `step`, such as 0.1, the
-    numbers of synthetic rows are multiples of it.
+    `points` are numbers with a level of their own. A point inside a bin cuts it: [e_0, p), {p}, (p, e_1), so that every
+    level is a range. A bin is decoded to its middle, a point to itself. With a `step`, such as 0.1, the numbers of
+    synthetic rows are multiples of it.
     """
 
     edges: tuple[float, ...]
     points: tuple[float, ...] = ()
     outside: Outside = Outside.REFUSE
-    spelling: NumberSpelling = PLAIN
+    spelling: NumberSpelling = PLAIN_NUMBERS
     step: float | None = None
-    digits: int = field(init=False, repr=False, compare=False, default=6)  # enough to tell edges and points apart
-    level_starts: tuple[float, ...] = field(
-        init=False, repr=False, compare=False, default=()
-    )  # the least float of each
+    # the digits that tell edges and points apart, and the least float of each level
+    digits: int = field(init=False, repr=False, compare=False, default=6)
+    level_starts: tuple[float, ...] = field(init=False, repr=False, compare=False, default=())
 
     kind: ClassVar[str] = "numeric"
 
     @classmethod
     def equal_width(cls, *, name: str, low: float, high: float, bins: int, **rest: Any) -> Numeric:
         """`bins` bins of equal width from `low` to `high`."""
-        _check_bins(name, bins)
+        check_whole(SchemaError, f"column {name!r}: bins", bins, least=1, most=MOST_BINS)
         low, high = _number(name, "low", low), _number(name, "high", high)
         if low >= high:
             raise SchemaError(f"column {name!r}: low = {low:g} is not below high = {high:g}; swap or widen them")
@@ -275,7 +269,7 @@ class Numeric(Column):
 
     @staticmethod
     def edges_of_equal_width(low: float, high: float, bins: int) -> tuple[float, ...]:
-        """The floats nearest to e_k = low + (high - low) k / bins; nothing else rounds them.
+        """The floats nearest to e_k = low + (high - low) k / bins, rounded once.
 
         >>> Numeric.edges_of_equal_width(0, 100, 20)[11]
         55.0
@@ -308,7 +302,10 @@ class Numeric(Column):
                 raise SchemaError(f"column {self.name!r}: step = {shown(step)} is too fine for floats; use a wider one")
         after = (math.nextafter(point, math.inf) for point in points if point < edges[-1])
         object.__setattr__(self, "level_starts", tuple(sorted({*edges[:-1], *points, *after})))
-        digits = next(n for n in (6, 9, 12, 15, 17) if _tell_apart(self.marks, n))
+        for digits in (6, 9, 12, 15, 17):
+            shown_marks = [f"{mark:.{digits}g}" for mark in self.marks]
+            if all(a != b for a, b in pairwise(shown_marks)):
+                break
         object.__setattr__(self, "digits", digits)
 
     @property
@@ -347,7 +344,7 @@ class Numeric(Column):
         return bisect.bisect_right(self.level_starts, number) - 1
 
     def cut(self, level: int) -> tuple[float, bool]:
-        """Where a level begins: at a number, or just after it; levels + 1 cuts bound the levels."""
+        """The number where a level begins, or where the last one ends, and whether it begins just after that number."""
         if level == self.levels:
             return self.high, True
         if level and self.is_point(level - 1):
@@ -355,14 +352,14 @@ class Numeric(Column):
         return self.level_starts[level], False
 
     def ends(self, code: int) -> tuple[float, float]:
-        """The numbers between which a level lies; both are the point itself where it is one."""
+        """The numbers between which a level lies; for a point, twice the point."""
         low = self.cut(code)[0]
         if self.is_point(code):
             return self.level_starts[code], self.level_starts[code]
         return low, self.cut(code + 1)[0]
 
     def multiples(self, code: int) -> tuple[int, int]:
-        """The first and the last multiple of the step in a level; the last lies below the first where there is none."""
+        """The first and the last multiple of the step in a level; last < first if there is none."""
         step, start = Decimal(repr(self.step)), Decimal(repr(self.level_starts[code]))
         end, closed = Decimal(repr(self.ends(code)[1])), code + 1 == self.levels or self.is_point(code)
         first = math.ceil(start / step)
@@ -375,13 +372,11 @@ class Numeric(Column):
         start = self.level_starts[code]
         return middle if start <= middle < high else start  # neighbouring floats have no middle
 
-    def label(self, code: int) -> str:
-        if not 0 <= code < self.levels:
-            return Column.label(self, code)
+    def level_label(self, code: int) -> str:
         return self.run_label(code, code)
 
     def run_label(self, first: int, last: int) -> str:
-        """The levels from one to another as one interval, or the point that it is."""
+        """A label for the levels first .. last: an interval, or a point."""
         if first == last and self.is_point(first):
             return f"{self.level_starts[first]:.{self.digits}g}"
         (low, after_low), (high, after_high) = self.cut(first), self.cut(last + 1)
@@ -389,13 +384,8 @@ class Numeric(Column):
         return f"{opening}{low:.{self.digits}g}, {high:.{self.digits}g}{closing}"
 
 
-def _tell_apart(edges: tuple[float, ...], digits: int) -> bool:
-    """Whether increasing edges differ when they are shown with so many digits; neighbours are the first to agree."""
-    return all(a != b for a, b in pairwise(f"{edge:.{digits}g}" for edge in edges))
-
-
 def mark_of(column: Numeric, number: float) -> float | None:
-    """The edge or point that equals a number or is shown as it: an edge of 1/3 is shown as 0.333333."""
+    """The edge or point that equals a number, or is displayed like it: an edge of 1/3 is displayed as 0.333333."""
     marks = column.marks
     index = bisect.bisect_left(marks, number)
     near = [marks[k] for k in (index, index - 1) if 0 <= k < len(marks)]
@@ -410,32 +400,27 @@ def short(number: float) -> float:
 
 def _number(name: str, key: str, value: float) -> float:
     """A finite float, with -0.0 as 0.0."""
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        try:
-            number = float(value) + 0.0
-        except OverflowError:
-            number = math.inf
-        if math.isfinite(number):
-            return number
-    raise SchemaError(f"column {name!r}: {key} = {shown(value)}: expected a finite number")
+    if not is_number(value):
+        raise SchemaError(f"column {name!r}: {key}={shown(value)}: expected a finite number")
+    return float(value) + 0.0
 
 
 def _whole(name: str, key: str, value: int) -> int:
     """An integer that floats hold exactly."""
-    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__") or abs(value) > LARGEST_INTEGER:
-        raise SchemaError(f"column {name!r}: {key} = {shown(value)}: expected an integer within -2^53 .. 2^53")
-    return operator.index(value)
+    if not is_whole(value) or abs(value) > LARGEST_INTEGER:
+        raise SchemaError(f"column {name!r}: {key}={shown(value)}: expected a whole number from -2^53 to 2^53")
+    return int(value)
 
 
 def _listed(name: str, key: str, values: Any) -> Sequence[Any]:
     """A list of numbers."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise SchemaError(f"column {name!r}: {key} = {shown(values)}: expected a list of numbers")
+        raise SchemaError(f"column {name!r}: {key}={shown(values)}: expected a list of numbers")
     return tuple(values)
 
 
 def _points(column: Integer | Numeric, points: Sequence[Number]) -> tuple[Number, ...]:
-    """Points in order, each within the bounds and not a number that means missing."""
+    """Sorted points; refuses one outside the bounds, or one that means missing."""
     if len(points) > MOST_POINTS:
         raise SchemaError(f"column {column.name!r} lists {len(points):,} points: at most {MOST_POINTS:,} are possible")
     for point in points:
@@ -455,13 +440,6 @@ def _holds(points: Sequence[float], number: float) -> bool:
     return at < len(points) and points[at] == number
 
 
-def _check_bins(name: str, bins: int) -> None:
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-        raise SchemaError(f"column {name!r}: bins = {shown(bins)}: expected an integer >= 1")
-    if bins > MOST_BINS:
-        raise SchemaError(f"column {name!r}: bins = {shown(bins)}: at most {MOST_BINS} are possible")
-
-
 class Granularity(StrEnum):
     """The width of a level of a date column."""
 
@@ -476,8 +454,8 @@ class Granularity(StrEnum):
 class Date(Column):
     """Days from `start` to `end`, both included, in levels of a day, week, month, quarter or year.
 
-    Weeks count from `start`; months, quarters and years are those of the calendar. A level is decoded to its
-    first day, or to `start` for the first one.
+    Weeks count from `start`; months, quarters and years are those of the calendar. A level is decoded to its first day,
+    the first level to `start`.
     """
 
     start: dt.date
@@ -494,13 +472,10 @@ class Date(Column):
                 raise SchemaError(f"column {self.name!r}: {name} = {shown(day)}: expected a date such as 2020-01-31")
         if self.start > self.end:
             raise SchemaError(f"column {self.name!r}: start = {self.start} is after end = {self.end}; swap them")
-        try:
-            object.__setattr__(self, "granularity", Granularity(self.granularity))
-        except ValueError:
-            raise SchemaError(
-                f"column {self.name!r}: granularity = {shown(self.granularity)}: expected one of "
-                + ", ".join(Granularity)
-            ) from None
+        granularity = check_choice(
+            SchemaError, f"column {self.name!r}: granularity", self.granularity, list(Granularity)
+        )
+        object.__setattr__(self, "granularity", Granularity(granularity))
         object.__setattr__(self, "outside", check_outside(self.name, self.outside))
 
     def ordinal(self, day: dt.date) -> int:
@@ -541,9 +516,7 @@ class Date(Column):
         last = self.value(code + 1) - dt.timedelta(days=1) if code + 1 < self.levels else self.end
         return self.value(code), last
 
-    def label(self, code: int) -> str:
-        if not 0 <= code < self.levels:
-            return Column.label(self, code)
+    def level_label(self, code: int) -> str:
         day = self.value(code)
         match self.granularity:
             case Granularity.YEAR:
@@ -557,7 +530,7 @@ class Date(Column):
 
 
 def clamps(column: Column) -> bool:
-    """Whether values beyond the bounds of a column were moved to them."""
+    """Whether a column clamps values beyond its bounds."""
     return isinstance(column, Integer | Numeric | Date) and column.outside is Outside.CLAMP
 
 

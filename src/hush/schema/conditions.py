@@ -1,8 +1,8 @@
-"""Conditions: how people write some levels of a column, turned into codes and back.
+"""Conditions: some levels of a column as people write them, turned into codes and back.
 
-A condition is a value, which stands for the level that holds it; the label of a level in quotes; a range
-{from = ..., to = ...}; "*" for every level; or a list of these. A range is written like the bounds of its column: both
-ends are included for integers and dates, and for bins both ends are edges.
+A condition is a value, which stands for the level that holds it; the label of a level in quotes; a range {from = ...,
+to = ...}; "*" for every level; or a list of these. The ends of a range are those of the column's kind: both are
+included for integers and dates, and both are edges for bins.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ import numpy as np
 
 from hush.core.arrays import Integers
 from hush.core.errors import SchemaError, close_match, shown
+from hush.core.validation import is_whole
 from hush.schema.column import MISSING_LABEL, OTHER_LABEL, Column, canonical
 from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric, mark_of, short
 from hush.schema.section import Section
 
-ANY = "*"
-MOST_LISTED = 10  # values that a message names
-_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,15}")
-_EXPECTED: dict[type[Column], str] = {
+ANY_LEVEL = "*"
+MOST_VALUES_NAMED = 10  # in a message
+_INTEGER_TEXT = re.compile(r"0|-?[1-9][0-9]{0,15}")
+_EXPECTED_VALUE: dict[type[Column], str] = {
     Boolean: "true or false",
     Integer: "an integer or a range such as {from = 0, to = 9}",
     Numeric: "a number or a range such as {from = 0, to = 9}",
@@ -62,10 +63,10 @@ class Conditions:
             return np.arange(codes.start, codes.stop, dtype=np.int64)
         if not condition:
             self._refuse(condition, "is empty; list at least one level")
-        if any(isinstance(each, list | tuple) for each in condition):
+        if any(isinstance(item, list | tuple) for item in condition):
             self._refuse(condition, "holds another list; write one list")
-        pieces: list[range] = []  # apart and in order, however often a list names a level
-        for piece in sorted((self._codes(each) for each in condition), key=lambda piece: piece.start):
+        pieces: list[range] = []  # disjoint and in order, however often a list names a level
+        for piece in sorted((self._codes(item) for item in condition), key=lambda piece: piece.start):
             if pieces and piece.start <= pieces[-1].stop:
                 pieces[-1] = range(pieces[-1].start, max(pieces[-1].stop, piece.stop))
             else:
@@ -73,11 +74,11 @@ class Conditions:
         return np.concatenate([np.arange(piece.start, piece.stop, dtype=np.int64) for piece in pieces])
 
     def written(self, codes: Any) -> Any:
-        """The shortest condition for some codes in increasing order; a list where it takes several pieces."""
-        column, wanted = self.column, [int(code) for code in codes]
-        if len(wanted) == column.size > 1 and ANY not in self._labels:
-            return ANY
-        ordinary = [code for code in wanted if code < column.levels]
+        """The shortest condition for some codes in increasing order; a list if it takes several pieces."""
+        column, levels = self.column, [int(code) for code in codes]
+        if len(levels) == column.size > 1 and ANY_LEVEL not in self._labels:
+            return ANY_LEVEL
+        ordinary = [code for code in levels if code < column.levels]
         pieces: list[Any] = []
         if isinstance(column, Integer | Numeric | Date):
             breaks = [0, *(k for k in range(1, len(ordinary)) if ordinary[k] != ordinary[k - 1] + 1), len(ordinary)]
@@ -85,20 +86,20 @@ class Conditions:
             pieces = [piece for run in runs for piece in _ranges(column, run[0], run[-1])]
         else:
             pieces = [column.value(code) for code in ordinary]
-        pieces += [column.label(code) for code in wanted[len(ordinary) :]]
+        pieces += [column.label(code) for code in levels[len(ordinary) :]]
         return pieces[0] if len(pieces) == 1 else pieces
 
     def _codes(self, condition: Any) -> range:
         if isinstance(condition, dict):
             return self._between(condition)
-        if isinstance(condition, str) and condition == ANY and ANY not in self._labels:
+        if isinstance(condition, str) and condition == ANY_LEVEL and ANY_LEVEL not in self._labels:
             return range(self.column.size)
         plain = condition.item() if isinstance(condition, np.generic) else condition
         code = self._code(plain)
         return range(code, code + 1)
 
     def _code(self, value: Any) -> int:
-        whole = isinstance(value, int) and not isinstance(value, bool)
+        whole = is_whole(value)
         day = isinstance(value, dt.date) and not isinstance(value, dt.datetime)
         match self.column:
             case Categorical() if isinstance(value, str | bool | float) or day or (whole and abs(value) < 2**64):
@@ -116,11 +117,11 @@ class Conditions:
         self._refuse(value, f"is none of its levels; {self._expected()}")
 
     def _labelled(self, text: str) -> int:
-        """The code of the level that is printed like this."""
+        """The code of the level with this label."""
         column = self.column
         if text in self._labels:
             return self._labels[text]
-        if isinstance(column, Integer) and _INTEGER.fullmatch(text):
+        if isinstance(column, Integer) and _INTEGER_TEXT.fullmatch(text):
             return self._code(int(text))
         if isinstance(column, Date):
             code = bisect.bisect_left(range(column.levels), text, key=column.label)
@@ -133,12 +134,12 @@ class Conditions:
         self._refuse(text, f"is none of its levels; {hint}{self._expected()}")
 
     def _expected(self) -> str:
-        """What may stand for a level; of a column without order, the first values."""
+        """What a message expects for a level: the type, or the first values of a categorical column."""
         column = self.column
         if not isinstance(column, Categorical):
-            return f"expected {_EXPECTED[type(column)]}"
-        values = [shown(value) for value in column.values[:MOST_LISTED]]
-        more = [f"... ({column.levels:,} in all)"] if column.levels > MOST_LISTED else []
+            return f"expected {_EXPECTED_VALUE[type(column)]}"
+        values = [shown(value) for value in column.values[:MOST_VALUES_NAMED]]
+        more = [f"... ({column.levels:,} in all)"] if column.levels > MOST_VALUES_NAMED else []
         special = [shown(column.label(code)) for code in range(column.levels, column.size)]
         return f"expected one of its values: {', '.join([*values, *more, *special])}"
 
@@ -157,7 +158,7 @@ class Conditions:
         return range(first, last)
 
     def _end(self, column: Integer | Numeric | Date, value: Any, *, upper: bool) -> int:
-        """The level that begins at a lower end, or the one after an upper end."""
+        """The level that begins at a lower end, or the level after an upper end."""
         if isinstance(value, str):
             self._refuse(value, "is a text at the end of a range; write it without quotes")
         code = self._code(value)
@@ -184,7 +185,9 @@ class Conditions:
                 return code + upper
 
     def _beyond(self, value: Any) -> NoReturn:
-        low, high = _bounds(self.column)
+        column: Any = self.column
+        bounds = (column.start, column.end) if isinstance(column, Date) else (column.low, column.high)
+        low, high = map(short, bounds) if isinstance(column, Numeric) else bounds
         self._refuse(value, f"lies outside {low} .. {high}; give a value inside")
 
     def _refuse(self, condition: Any, rule: str) -> NoReturn:
@@ -204,26 +207,15 @@ def _words(condition: Any) -> str:
             return shown(condition)
 
 
-def _bounds(column: Column) -> tuple[Any, Any]:
-    match column:
-        case Integer():
-            return column.low, column.high
-        case Numeric():
-            return short(column.low), short(column.high)
-        case Date():
-            return column.start, column.end
-    raise TypeError(f"a {column.kind} column has no bounds")
-
-
 def _ranges(column: Integer | Numeric | Date, first: int, last: int) -> list[Any]:
-    """The conditions for the levels first .. last; a range begins and ends before a number, not just after a point."""
+    """The conditions for the levels first .. last; a range cannot begin or end just after a point of bins."""
     before: list[Any] = []
     behind: list[Any] = []
     if isinstance(column, Numeric) and column.cut(first)[1]:
         before.append(column.label(first))
         first += 1
     if isinstance(column, Numeric) and first <= last == column.levels - 2 and column.is_point(last + 1):
-        behind.append(column.label(last))  # a range to the upper bound would hold the point there too
+        behind.append(column.label(last))  # a range up to the upper bound would include the point there
         last -= 1
     if isinstance(column, Numeric) and first <= last < column.levels - 1 and column.is_point(last):
         behind.append(short(column.value(last)))

@@ -1,6 +1,6 @@
 """Number spelling: decimal commas, thousands separators, percent signs and currencies in columns of text.
 
-How numbers are written is public and stated per column; it is never guessed from rows, where `1.234` may be either.
+The schema states the spelling of each column; hush never guesses it from rows, where `1.234` may be either.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from hush.core.errors import SchemaError, check_text, shown
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DECIMALS = (".", ",")
-SEPARATORS = {",": ",", ".": "[.]", "'": "['\u2019]", "_": "_", " ": "[ \u00a0\u202f\u2009]"}  # and what they match
-_FORBIDDEN = re.compile(r"[0-9\s.,+'_-]")
-_BLANKS = "[ \u00a0\u202f]*"
+DECIMAL_MARKS = (".", ",")
+THOUSANDS_PATTERNS = {",": ",", ".": "[.]", "'": "['\u2019]", "_": "_", " ": "[ \u00a0\u202f\u2009]"}
+_NEVER_STRIPPED = re.compile(r"[0-9\s.,+'_-]")
+_BLANK_PATTERN = "[ \u00a0\u202f]*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberSpelling:
     """How the texts of a column spell numbers.
 
-    `decimal` is the mark before the fraction, `thousands` what may stand between groups of digits, and `strip` are
-    texts such as "€" or "%" that may stand before or after the number and mean nothing: 12 % is read as 12.
+    `decimal` is the mark before the fraction, `thousands` the optional mark between groups of digits, and `strip` lists
+    texts such as "€" or "%" that are ignored before or after a number: 12 % is read as 12.
 
     >>> swiss = NumberSpelling(thousands="'", strip=("CHF",))
     >>> [swiss.read(text) for text in ("CHF 1'234.50", "-7", "1'2", "7,5")]
@@ -38,10 +38,10 @@ class NumberSpelling:
 
     def check(self, name: str) -> None:
         """Refuse a spelling that could read one text as two numbers."""
-        if self.decimal not in DECIMALS:
+        if self.decimal not in DECIMAL_MARKS:
             raise SchemaError(f'column {name!r}: decimal = {shown(self.decimal)}: expected "." or ","')
-        if self.thousands and self.thousands not in SEPARATORS:
-            listed = " ".join(f'"{mark}"' for mark in SEPARATORS)
+        if self.thousands and self.thousands not in THOUSANDS_PATTERNS:
+            listed = " ".join(f'"{mark}"' for mark in THOUSANDS_PATTERNS)
             raise SchemaError(f"column {name!r}: thousands = {shown(self.thousands)}: expected one of {listed}")
         if self.thousands == self.decimal:
             raise SchemaError(
@@ -52,7 +52,7 @@ class NumberSpelling:
             raise SchemaError(f'column {name!r}: strip = {shown(self.strip)}: expected a list of texts, such as ["€"]')
         for text in self.strip:
             check_text(f"column {name!r}: strip = {shown(text)}", text)
-            if not text or not text.isprintable() or _FORBIDDEN.search(text) or text.casefold() == "e":
+            if not text or not text.isprintable() or _NEVER_STRIPPED.search(text) or text.casefold() == "e":
                 raise SchemaError(
                     f"column {name!r}: strip = {shown(text)}: expected a sign or a word without digits, blanks, plus, "
                     "minus and number marks"
@@ -60,8 +60,8 @@ class NumberSpelling:
 
     @property
     def plain(self) -> bool:
-        """Whether numbers are spelled as every program spells them."""
-        return self == PLAIN
+        """Whether this is the default spelling."""
+        return self == PLAIN_NUMBERS
 
     @property
     def pattern(self) -> str:
@@ -69,20 +69,20 @@ class NumberSpelling:
         sign = f"(?:{'|'.join(map(re.escape, self.strip))})?" if self.strip else ""
         digits = "[0-9]+"
         if self.thousands:
-            mark = SEPARATORS[self.thousands]
+            mark = THOUSANDS_PATTERNS[self.thousands]
             digits = f"(?:[0-9]{{1,3}}(?:{mark}[0-9]{{2,3}})*{mark}[0-9]{{3}}|[0-9]+)"
         mark = re.escape(self.decimal)
         body = f"(?:{digits}(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?"
-        return f"{sign}{_BLANKS}[+-]?{_BLANKS}{sign}{_BLANKS}{body}{_BLANKS}{sign}"
+        return f"{sign}{_BLANK_PATTERN}[+-]?{_BLANK_PATTERN}{sign}{_BLANK_PATTERN}{body}{_BLANK_PATTERN}{sign}"
 
     @property
     def dropped(self) -> str:
-        """A regular expression of everything that the plain spelling leaves out."""
-        marks = [SEPARATORS[self.thousands]] if self.thousands else []
+        """A regular expression of all that is removed to get the default spelling."""
+        marks = [THOUSANDS_PATTERNS[self.thousands]] if self.thousands else []
         return "|".join([*map(re.escape, sorted(self.strip, key=len, reverse=True)), *marks, "[ \u00a0\u202f]"])
 
     def read(self, text: str) -> float | None:
-        """The number that a text spells; None where it spells none. The twin of what the SQL does."""
+        """The number that a text spells; None if it spells none. Does the same as the SQL of a dialect."""
         trimmed = text.strip()
         if self.plain or not re.search("[0-9]", trimmed):
             plain = trimmed
@@ -96,15 +96,15 @@ class NumberSpelling:
             return None
 
     def write(self, text: str) -> str:
-        """A number in this spelling, from its plain one."""
+        """A number in this spelling, from its default spelling."""
         return text.replace(".", self.decimal)
 
 
-PLAIN = NumberSpelling()
+PLAIN_NUMBERS = NumberSpelling()
 
 
 def spelled_numbers(table: pa.Table, spellings: dict[str, NumberSpelling]) -> pa.Table:
-    """The table with the numbers of some columns as texts in their spelling, for files that are all text."""
+    """The table with the numbers of some columns as texts in their spelling, for CSV files."""
     import pyarrow as pa
     from pyarrow import compute
 

@@ -3,9 +3,9 @@
     test("smokes", True) & ~test("age", {"from": 18, "to": 39})
     at_least(2, test("a", 1), test("b", [0, 2]), test("c", 0))
 
-AND is "at least all", OR "at least one", so one kind of joint is enough. Over a domain tests are of codes, over a
-schema of real values, as in its rules. `settled` reads the values, brings NOT down to the tests and leaves out what is
-always true or false.
+AND is "at least all" and OR is "at least one", so `AtLeast` is the only connective. Over a domain tests are of codes,
+over a schema of real values, as in its rules. `settled` turns values into codes, moves NOT down to the tests, and drops
+parts that are always true or false.
 """
 
 from __future__ import annotations
@@ -20,30 +20,31 @@ import numpy as np
 from hush.core.arrays import Integers
 from hush.core.domain import Domain
 from hush.core.errors import WorkloadError, shown
+from hush.core.validation import is_whole
 
 Reader: TypeAlias = Callable[[str, Any], Integers]
 _LONGEST_TEXT = 120
 
 
 class Proposition(ABC):
-    """What a row may or may not satisfy; joined by `&`, `|`, `~` and `at_least`."""
+    """A condition on a row; join several by `&`, `|`, `~` and `at_least`."""
 
     __slots__ = ()
 
     @abstractmethod
     def settled(self, domain: Domain, read: Reader | None = None, *, negated: bool = False) -> Proposition:
-        """The same, or its opposite, made of `LevelsIn` and `AtLeast` alone.
+        """The same proposition, or its negation, made of `LevelsIn` and `AtLeast` alone.
 
-        `read` gives the codes of a column that a value stands for; without it values are codes.
+        `read` gives the codes for a value of a column; without it, values are codes.
         """
 
     @property
     @abstractmethod
     def columns(self) -> frozenset[str]:
-        """The columns that it tests."""
+        """The tested columns."""
 
     def given(self, column: str, level: int) -> Proposition:
-        """What is left of a settled proposition where a column has a level."""
+        """A settled proposition, simplified for rows with one level of a column."""
         return self
 
     def tests(self) -> Iterator[LevelsIn]:
@@ -198,43 +199,37 @@ def at_least(number: int, *parts: Proposition) -> Proposition:
     >>> at_least(1, test("a", 1), test("b", 0)).columns == {"a", "b"}
     True
     """
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= len(parts):
+    if not is_whole(number) or not 1 <= number <= len(parts):
         raise WorkloadError(f"at least {shown(number)} of {len(parts)} conditions: expected 1 to {len(parts)}")
-    other = next((part for part in parts if not isinstance(part, Proposition)), None)
-    if other is not None:
-        raise WorkloadError(f"{shown(other)} is no condition; write it with queries.test")
+    for part in parts:
+        if not isinstance(part, Proposition):
+            raise WorkloadError(f"{shown(part)} is no condition; write it with queries.test")
     return AtLeast(number, parts)
 
 
 def joined(number: int, parts: Iterable[Proposition]) -> Proposition:
-    """At least so many of some settled propositions, without those that are always true or never."""
-    kept: list[Proposition] = []
-    for part in parts:
-        if part == ALWAYS:
-            number -= 1
-        elif part != NEVER:
-            kept.append(part)
+    """At least `number` of some settled propositions, without parts that are always true or always false."""
+    parts = list(parts)
+    number -= parts.count(ALWAYS)
+    undecided = [part for part in parts if part not in (ALWAYS, NEVER)]
     if number <= 0:
         return ALWAYS
-    if number > len(kept):
+    if number > len(undecided):
         return NEVER
-    if len(kept) == 1:
-        return kept[0]
-    if number in (1, len(kept)):  # AND within AND, OR within OR
-        every = number == len(kept)
+    if len(undecided) > 1 and number in (1, len(undecided)):
+        # Flatten AND within AND and OR within OR, and drop repeated parts.
+        every = number == len(undecided)
         flat: list[Proposition] = []
-        for part in kept:
-            alike = isinstance(part, AtLeast) and part.number == (len(part.parts) if every else 1)
-            flat.extend(part.parts if isinstance(part, AtLeast) and alike else [part])
-        kept, number = list(dict.fromkeys(flat)), 1
-        if len(kept) == 1:
-            return kept[0]
-        number = len(kept) if every else 1
-    return AtLeast(number, tuple(kept))
+        for part in undecided:
+            same = isinstance(part, AtLeast) and part.number == (len(part.parts) if every else 1)
+            flat.extend(part.parts if isinstance(part, AtLeast) and same else [part])
+        undecided = list(dict.fromkeys(flat))
+        number = len(undecided) if every else 1
+    return undecided[0] if len(undecided) == 1 else AtLeast(number, tuple(undecided))
 
 
 def levels_in(column: str, levels: frozenset[int], size: int) -> Proposition:
-    """The test of some levels; always or never where it is all or none of them."""
+    """The test of some levels; ALWAYS if these are all levels, NEVER if none."""
     if len(levels) in (0, size):
         return ALWAYS if levels else NEVER
     return LevelsIn(column, levels, size)

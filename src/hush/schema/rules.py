@@ -19,14 +19,14 @@ from hush.schema.schema import Schema
 from hush.schema.section import Section
 
 FORBIDDEN, ALLOWED, DEPENDS = "forbidden", "allowed", "depends"
-RULES = (FORBIDDEN, ALLOWED, DEPENDS)
-FROM_PRIVATE_DATA = "from_private_data"  # the key of a column or a rule that was drafted from the rows
-MOST_WRITTEN = 2**27  # cells that the rules of a schema may write, again and again or not
-_ROWS = "list combinations, one value for each column"
+RULE_KINDS = (FORBIDDEN, ALLOWED, DEPENDS)
+FROM_PRIVATE_DATA = "from_private_data"  # the key that marks a column or a rule as drafted from the rows
+MOST_WRITTEN = 2**27  # cells that all rules of a schema may write, repeated ones included
+_ROWS_ADVICE = "list combinations, one value for each column"
 
 
 class Rules:
-    """Makes constraints for one schema from rows of conditions; see `hush.schema.conditions` for what a row may hold.
+    """Turns rows of conditions (`hush.schema.conditions`) into constraints of one schema.
 
     >>> from hush.schema import Categorical, Integer
     >>> marital = Categorical(name="marital", values=("single", "married", "widowed"))
@@ -44,17 +44,17 @@ class Rules:
         self._cells = self._written = 0
 
     def forbidden(self, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> Constraint:
-        """No row of a table is like one of these rows."""
+        """No row of a table matches one of these rows."""
         return self._listed(columns, rows, possible=False)
 
     def allowed(self, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> Constraint:
-        """Every row of a table is like one of these rows."""
+        """Every row of a table matches one of these rows."""
         return self._listed(columns, rows, possible=True)
 
     def depends(self, column: str, on: str | Iterable[str], rows: Iterable[Sequence[Any]]) -> Constraint:
-        """Each row gives values of the columns `on`, and last the one value of `column` that goes with them.
+        """Each row gives values of the columns `on`, then the one value of `column` that they determine.
 
-        Where no row matches, any value of `column` is possible.
+        For combinations that match no row, any value of `column` is possible.
         """
         names = self._checked((*((on,) if isinstance(on, str) else on), column))
         if len(names) == 1:
@@ -110,7 +110,7 @@ class Rules:
     def _boxes(
         self, names: Clique, rows: Iterable[Sequence[Any]], order: str = ""
     ) -> Iterable[tuple[int, list[Integers]]]:
-        """Each row as its number, counted from 1, and the codes it names on each column; `order` ends a refusal."""
+        """For each row, its number from 1 and the codes that it names on each column; `order` ends error messages."""
         for name in names:
             if name not in self._conditions:
                 self._conditions[name] = Conditions(self._schema[name])
@@ -121,26 +121,37 @@ class Rules:
                 problem = f"found {len(row)} values" if listed else "found no list"
                 raise SchemaError(f"row {number}: {problem}, expected a list of {len(names)}, for {', '.join(names)}")
             try:
-                box = [self._conditions[name].codes(each) for name, each in zip(names, row, strict=True)]
+                box = [self._conditions[name].codes(item) for name, item in zip(names, row, strict=True)]
             except SchemaError as error:
                 raise SchemaError(f"row {number}: {error}{order}") from None
             self._count(math.prod(map(len, box)))
             yield number, box
         if not number:
-            raise SchemaError(f"rows is empty; {_ROWS}, or remove the rule")
+            raise SchemaError(f"rows is empty; {_ROWS_ADVICE}, or remove the rule")
 
 
 def read_rules(schema: Schema, top: Section) -> list[Constraint]:
     """The constraints that a document states about the columns of a schema."""
     rules, constraints = Rules(schema), []
-    for kind in RULES:
+    for kind in RULE_KINDS:
         if isinstance(top.get(kind), Mapping):
             raise SchemaError(f"[{kind}] is in single brackets; write [[{kind}]], once for each rule")
         for number, entries in enumerate(top.items(kind, "") if kind in top else [], start=1):
             where = f"[[{kind}]] number {number}"
             section = Section(where, entries)
             try:
-                rule = _read_rule(rules, kind, section)
+                if kind == DEPENDS:
+                    section.only(("column", "on", "rows", FROM_PRIVATE_DATA))
+                    section.require("column", "name the column that is determined")
+                    on = section.require("on", 'name the columns that determine it, such as on = ["city"]')
+                    sources = on if isinstance(on, str) else section.items("on", "")
+                    rows = section.items("rows", "list the values of `on`, then the one of `column`")
+                    rule = rules.depends(section.text("column", ""), sources, rows)
+                else:
+                    section.only(("columns", "rows", FROM_PRIVATE_DATA))
+                    columns = section.items("columns", 'name the columns, such as columns = ["age", "marital"]')
+                    rows = section.items("rows", _ROWS_ADVICE)
+                    rule = (rules.forbidden if kind == FORBIDDEN else rules.allowed)(columns, rows)
                 constraints.append(replace(rule, from_private_data=section.flag(FROM_PRIVATE_DATA)))
             except HushError as error:
                 message = str(error)
@@ -148,23 +159,8 @@ def read_rules(schema: Schema, top: Section) -> list[Constraint]:
     return constraints
 
 
-def _read_rule(rules: Rules, kind: str, section: Section) -> Constraint:
-    if kind != DEPENDS:
-        section.only(("columns", "rows", FROM_PRIVATE_DATA))
-        columns = section.items("columns", 'name the columns, such as columns = ["age", "marital"]')
-        rows = section.items("rows", _ROWS)
-        return rules.forbidden(columns, rows) if kind == FORBIDDEN else rules.allowed(columns, rows)
-    section.only(("column", "on", "rows", FROM_PRIVATE_DATA))
-    section.require("column", "name the column that is determined")
-    on = section.require("on", 'name the columns that determine it, such as on = ["city"]')
-    sources = on if isinstance(on, str) else section.items("on", "")
-    return rules.depends(
-        section.text("column", ""), sources, section.items("rows", "list the values of `on`, then the one of `column`")
-    )
-
-
 def written_rules(schema: Schema) -> list[tuple[str, Constraint, list[list[Any]]]]:
-    """Each constraint with its kind and its rows; rows are boxes, and the kind is the one with fewer combinations."""
+    """Each constraint with its kind, forbidden or allowed, whichever has fewer combinations, and its rows as boxes."""
     written = []
     for constraint in schema.constraints:
         kind = FORBIDDEN if 2 * constraint.forbidden <= constraint.cells else ALLOWED
@@ -176,7 +172,7 @@ def written_rules(schema: Schema) -> list[tuple[str, Constraint, list[list[Any]]
 
 
 def _boxes(cells: Integers) -> list[list[Integers]]:
-    """Combinations in lexicographic order as disjoint boxes: those that agree on their last codes are put together."""
+    """Combinations in lexicographic order as disjoint boxes: prefixes with the same set of last codes are joined."""
     if cells.shape[1] == 1:
         return [[cells[:, 0]]]
     changes = np.flatnonzero((cells[1:, :-1] != cells[:-1, :-1]).any(axis=1)) + 1

@@ -25,13 +25,19 @@ from hush.schema.stamps import Stamp, joined
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_PANDAS_TYPES = {
+    Integer: ("int64", "Int64"),
+    Boolean: ("bool", "boolean"),
+}  # without missing and with missing, as pyarrow's metadata names them
+MOST_DRAFTED_NAMED = 6  # in a message
+
 
 class Schema:
-    """Columns in order, each with its levels, and the privacy unit; public, and made without looking at rows.
+    """Columns in order, each with its levels, and the privacy unit; public, and written without looking at rows.
 
-    Constraints say which combinations of values no row can have. They are claims of the owner that are never checked
-    against the rows, since the outcome would be private; fitted models put exactly zero where they forbid.
-    `from_private_data` names columns and rules that were drafted from private rows after all: a release refuses them.
+    Constraints say which combinations of values no row can have. hush never checks these claims of the owner against
+    the rows, since the outcome would be private; fitted models give forbidden combinations exactly zero.
+    `from_private_data` names columns and rules that were drafted from private rows after all: releases refuse them.
 
     >>> from hush.schema.column_kinds import Categorical, Integer
     >>> age = Integer(name="age", low=0, high=99)
@@ -49,7 +55,8 @@ class Schema:
         self._constraints: tuple[Constraint, ...] = ()
         self.unit = unit
         bins = 0
-        for column in _with_parts(columns):
+        listed = [part for column in columns for part in (column.columns if isinstance(column, Stamp) else (column,))]
+        for column in listed:
             if not isinstance(column, Column):
                 raise SchemaError(f"{shown(column)}: expected a column, such as Integer(name=..., low=..., high=...)")
             if column.name in self._columns:
@@ -70,12 +77,12 @@ class Schema:
             from_private_data=[name for name, column in self._columns.items() if column.from_private_data],
         )
         _check_stamps(self)
-        listed = tuple(constraints)
-        if listed:
-            complaint = contradiction(self.domain, listed)
+        rules = tuple(constraints)
+        if rules:
+            complaint = contradiction(self.domain, rules)
             if complaint is not None:
                 raise SchemaError(complaint)
-            self._constraints = merge(self.domain, listed)
+            self._constraints = merge(self.domain, rules)
 
     @classmethod
     def from_domain(cls, domain: Domain) -> Schema:
@@ -134,17 +141,17 @@ class Schema:
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
-        """Which combinations are possible: one constraint for each clique that has any, in the order of the columns."""
+        """The possible combinations: one constraint for each restricted clique, in the order of the columns."""
         return self._constraints
 
     @property
     def spellings(self) -> dict[str, NumberSpelling]:
-        """How numbers are spelled in the columns whose texts do not spell them plainly."""
+        """The spellings of numbers that are not the default, by column."""
         return {column.name: column.number_spelling for column in self if not column.number_spelling.plain}
 
     @property
     def from_private_data(self) -> tuple[str, ...]:
-        """The columns whose levels, and the rules, that came from private rows; such a schema is not public.
+        """The columns and rules that were drafted from private rows; a schema that has some is not public.
 
         A rule is named by its columns, such as "age × married".
         """
@@ -152,10 +159,10 @@ class Schema:
         return (*(column.name for column in self if column.from_private_data), *rules)
 
     def select(self, *columns: str) -> Schema:
-        """The schema of some columns alone, in the order given, with its unit and what its rules say of these columns.
+        """The schema of some columns, in the order given, with the unit and what the rules say about these columns.
 
-        A column of times comes with all of its parts. What a rule over columns that are left out forbids whatever they
-        hold stays forbidden.
+        A column of times comes with all of its parts. A combination stays forbidden if every value of the columns that
+        are left out forbids it.
 
         >>> from hush.schema.column_kinds import Boolean, Integer
         >>> schema = Schema([Integer(name="age", low=0, high=99), Boolean(name="married"), Boolean(name="vip")])
@@ -167,11 +174,11 @@ class Schema:
         domain = Domain({column.name: column.size for column in chosen})
         rules = []
         for rule in self.constraints:
-            kept = tuple(name for name in rule.clique if name in domain)
-            gone = tuple(i for i, name in enumerate(rule.clique) if name not in domain)
-            if kept:
-                of_kept = Constraint.of_table(domain, kept, np.asarray(rule.allowed.any(axis=gone)))
-                rules.append(replace(of_kept, from_private_data=rule.from_private_data))
+            clique = tuple(name for name in rule.clique if name in domain)
+            dropped = tuple(i for i, name in enumerate(rule.clique) if name not in domain)
+            if clique:
+                projected = Constraint.of_table(domain, clique, np.asarray(rule.allowed.any(axis=dropped)))
+                rules.append(replace(projected, from_private_data=rule.from_private_data))
         return Schema(chosen, unit=self.unit, constraints=rules)
 
     def drop(self, *columns: str) -> Schema:
@@ -180,7 +187,7 @@ class Schema:
         return self.select(*(name for name in self._columns if name not in dropped))
 
     def _parts_of(self, name: str) -> list[str]:
-        """The columns that a name stands for: itself, or the parts of a column of times."""
+        """The columns of a name: the column itself, or the parts of a column of times."""
         parts = [column.name for column in self if column.part is not None and column.source == name]
         return parts or list(self.domain.check((name,)))
 
@@ -189,11 +196,11 @@ class Schema:
         return Schema(self.columns, unit=unit, constraints=self.constraints)
 
     def with_constraints(self, *constraints: Constraint) -> Schema:
-        """The same schema with these constraints beside those it has."""
+        """The same schema with these constraints added."""
         return Schema(self.columns, unit=self.unit, constraints=(*self.constraints, *constraints))
 
     def forbid(self, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> Schema:
-        """The same schema where no row of a table is like one of these; rows hold real values, as in a schema file.
+        """The same schema, with a rule that no row of a table matches one of these rows of real values.
 
         >>> from hush.schema.column_kinds import Boolean, Integer
         >>> schema = Schema([Integer(name="age", low=0, high=99), Boolean(name="married")])
@@ -205,15 +212,16 @@ class Schema:
         return self.with_constraints(Rules(self).forbidden(columns, rows))
 
     def allow(self, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> Schema:
-        """The same schema where every row of a table is like one of these; rows hold real values."""
+        """The same schema, with a rule that every row of a table matches one of these rows of real values."""
         from hush.schema.rules import Rules
 
         return self.with_constraints(Rules(self).allowed(columns, rows))
 
     def depends(self, column: str, on: str | Iterable[str], rows: Iterable[Sequence[Any]]) -> Schema:
-        """The same schema where `column` is determined by `on`: each row is values of `on`, then the value of `column`.
+        """The same schema, with a rule that the columns `on` determine `column`.
 
-        Where no row matches, any value of `column` is possible.
+        Each row has values of `on`, then the value of `column`. For combinations that match no row, any value of
+        `column` is possible.
         """
         from hush.schema.rules import Rules
 
@@ -222,9 +230,8 @@ class Schema:
     def decode(self, codes: Mapping[str, np.ndarray[Any, Any]]) -> pa.Table:
         """Codes of some columns as a table of real values; missing becomes null, a bin its middle.
 
-        Parts of times become one column of whole times, the first that they allow. Encoding the result gives the codes
-        again. In pandas, by `to_pandas()`, whole numbers and truth values stay what they are beside missing ones: Int64
-        and boolean.
+        Parts of times become one column of whole times, the first possible ones. Encoding the result gives the same
+        codes. In pandas, integers and booleans with missing values become Int64 and boolean.
         """
         import pyarrow as pa
 
@@ -240,10 +247,10 @@ class Schema:
         return with_nullable_types(pa.table(arrays), (self[name] for name in codes))
 
     def to_pandas(self, rows: pa.Table) -> Any:
-        """Rows in the schema's real values, such as synthetic ones, as a pandas DataFrame with the types of the schema.
+        """Rows of real values, such as synthetic ones, as a pandas DataFrame with the types of the schema.
 
-        Categories have all declared levels; dates and timestamps are datetime64; integers are int64 and truth values
-        bool, or Int64 and boolean where the column allows missing; times of day are `datetime.time`.
+        Categories have all declared levels; dates and timestamps are datetime64; integers are int64 and booleans bool,
+        or Int64 and boolean if the column allows missing; times of day are `datetime.time`.
 
         >>> from hush.schema.column_kinds import Categorical, Integer
         >>> age = Integer(name="age", low=0, high=99, missing=True)
@@ -257,7 +264,7 @@ class Schema:
     def part_codes(
         self, stamp: Stamp, codes: Mapping[str, np.ndarray[Any, Any]]
     ) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
-        """The codes that some columns give for the parts of a column of times."""
+        """The codes of the parts of a column of times, as far as they are given."""
         names = {part: f"{stamp.name}.{part}" for part in stamp.parts}
         parts = {part: _checked(self[name], np.asarray(codes[name])) for part, name in names.items() if name in codes}
         if len({len(values) for values in parts.values()}) > 1:
@@ -291,26 +298,19 @@ class Schema:
         return f"Schema({kinds}; unit: {unit}{rules}{drafted})"
 
 
-def _with_parts(columns: Iterable[Column | Stamp]) -> Iterator[Column]:
-    """The columns, those of times by their parts."""
-    for column in columns:
-        if isinstance(column, Stamp):
-            yield from column.columns
-        else:
-            yield column
-
-
 def _check_stamps(schema: Schema) -> None:
-    """Refuse parts without the others of their column, and columns that share a name with one of times."""
+    """Refuse a column of times without some of its parts, and a column with the name of a column of times."""
     parts = [column.part for column in schema if column.part is not None]
     for stamp in dict.fromkeys(part.stamp for part in parts):
         if stamp.name in schema.domain:
             raise SchemaError(f"column {stamp.name!r} is declared twice; keep one")
-        own = [(at, each.part.name) for at, each in enumerate(schema) if each.part and each.source == stamp.name]
-        if own != list(enumerate(stamp.parts, start=own[0][0])):
+        placed = [
+            (at, column.part.name) for at, column in enumerate(schema) if column.part and column.source == stamp.name
+        ]
+        if placed != list(enumerate(stamp.parts, start=placed[0][0])):
             raise SchemaError(
                 f"column {stamp.name!r} holds times: declare it once, with all of its parts; found "
-                + ", ".join(part for _, part in own)
+                + ", ".join(part for _, part in placed)
             )
 
 
@@ -334,7 +334,7 @@ def decode_column(column: Column, codes: np.ndarray[Any, Any]) -> pa.Array:
 
 
 def _checked(column: Column, codes: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Codes as int64, each that of a level."""
+    """Codes as int64; refuses codes that no level has."""
     if codes.ndim != 1 or (codes.dtype.kind not in "iu" and len(codes)):
         raise SchemaError(f"column {column.name!r}: expected a one-dimensional array of integer codes")
     if len(codes) and (codes.min() < 0 or codes.max() >= column.size):
@@ -342,11 +342,8 @@ def _checked(column: Column, codes: np.ndarray[Any, Any]) -> np.ndarray[Any, np.
     return codes.astype(np.int64)
 
 
-_NULLABLE = {Integer: ("int64", "Int64"), Boolean: ("bool", "boolean")}
-
-
 def extra(name: str) -> ModuleType:
-    """A package that hush can do without, pandas or polars."""
+    """An optional package, pandas or polars."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -354,10 +351,12 @@ def extra(name: str) -> ModuleType:
 
 
 def with_nullable_types(table: pa.Table, columns: Iterable[Column]) -> pa.Table:
-    """The table with what pyarrow's `to_pandas` needs for the nullable types of columns that allow missing."""
-    stated = [column for column in columns if column.part is None and column.missing and type(column) in _NULLABLE]
+    """The table with metadata that makes pyarrow's `to_pandas` use nullable types for columns that allow missing."""
+    nullable = [
+        column for column in columns if column.part is None and column.missing and type(column) in _PANDAS_TYPES
+    ]
     keys = ("name", "field_name", "pandas_type", "numpy_type", "metadata")
-    entries = [(column.name, column.name, *_NULLABLE[type(column)], None) for column in stated]
+    entries = [(column.name, column.name, *_PANDAS_TYPES[type(column)], None) for column in nullable]
     metadata = {
         "index_columns": [],
         "column_indexes": [],
@@ -384,21 +383,23 @@ def frame_of(table: pa.Table, columns: Iterable[Column]) -> Any:
     return with_nullable_types(table, listed.values()).to_pandas(date_as_object=False)
 
 
-MOST_NAMED = 6
-
-
 def drafted_text(names: Sequence[str]) -> str:
-    """What was drafted, in words.
+    """The columns and rules that were drafted, in words.
 
     >>> drafted_text(["age", "age × married"])
     'drafted from private data: age, age × married'
     """
-    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-    return f"drafted from private data: {', '.join(map(printable, names[:MOST_NAMED]))}{more}"
+    more = f" and {len(names) - MOST_DRAFTED_NAMED:,} more" if len(names) > MOST_DRAFTED_NAMED else ""
+    return f"drafted from private data: {', '.join(map(printable, names[:MOST_DRAFTED_NAMED]))}{more}"
 
 
 def refuse_drafted(names: Sequence[str], *, planned: bool = False) -> None:
-    """Refuse columns and rules that came from private data, where there are any; `planned` if a plan brought them."""
+    """Refuse columns and rules that were drafted from private data; `planned` if they come from a plan.
+
+    A schema is public: every release shows its levels and bounds. Levels read from the rows would show an extreme age
+    or a rare diagnosis, whatever noise protects the counts. Drafting marks them, the mark stays in every file and copy
+    of the schema, and only the owner removes it.
+    """
     if not names:
         return
     where, then = ("the plan's schema", ", then plan again") if planned else ("the schema", "")

@@ -28,24 +28,26 @@ import yaml
 
 from hush.core.domain import Domain
 from hush.core.errors import DomainError, SchemaError, shown
+from hush.core.validation import check_whole
 from hush.files.atomic_write import write_whole
-from hush.schema.column import OTHER, Column, Outside, Value, canonical
+from hush.schema.column import OTHER_VALUE, Column, Outside, Value, canonical
 from hush.schema.column_kinds import Boolean, Categorical, Integer, Numeric
 from hush.schema.schema import Schema
 from hush.schema.schema_toml import read_toml, write_toml
 from hush.schema.section import Section
 
 DEFAULT_BINS = 32
+LARGEST_FILE = 16 * 2**20  # bytes
 LONGEST_NUMBER = 1000  # characters
-MOST_NESTED = 16  # a domain needs five
-MOST_NODES = 2**17  # values in a YAML file; PyYAML reads some ten thousand in a second
-_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+MOST_NESTED = 16  # brackets of a domain.yaml, which needs five
+MOST_NODES = 2**17  # values in a YAML file; PyYAML reads about ten thousand in a second
+_NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _STAND_INS = frozenset(
     ("other", "others", "unknown", "unk", "<unk>", "ood", "<ood>", "missing", "none", "null", "nan", "na", "n/a", "?")
 )
 _CATEGORICAL, _NUMERICAL = "CategoricalAttribute", "NumericalAttribute"
-_OPEN, _FREE = "OpenSetCategoricalAttribute", "FreeFormTextAttribute"
-_KEYS = {
+_OPEN_SET, _FREE_TEXT = "OpenSetCategoricalAttribute", "FreeFormTextAttribute"
+_KEYS_OF_TYPE = {
     _CATEGORICAL: ("possible_values", "out_of_domain_index"),
     _NUMERICAL: (
         "min_value",
@@ -57,8 +59,8 @@ _KEYS = {
         "num_bins",
         "bin_edges",
     ),
-    _OPEN: ("default_value", "public_possible_values"),
-    _FREE: ("max_tokens", "formatting", "exemplar"),
+    _OPEN_SET: ("default_value", "public_possible_values"),
+    _FREE_TEXT: ("max_tokens", "formatting", "exemplar"),
 }
 
 
@@ -72,7 +74,7 @@ def read_mbi(text: str) -> Schema:
     Domain({'age': 85, 'sex': 2})
     """
     try:
-        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except RecursionError:
         raise SchemaError("nested too deeply to be a domain") from None
     except json.JSONDecodeError as error:
@@ -82,8 +84,7 @@ def read_mbi(text: str) -> Schema:
         raise SchemaError("not valid JSON: an integer has too many digits") from None
     sizes = _sizes(document)
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise SchemaError(f"attribute {shown(name)} has size {shown(size)}: expected an integer >= 1")
+        check_whole(SchemaError, f"attribute {shown(name)}: size", size, least=1)
     if not sizes:
         raise SchemaError("the domain has no attributes; expected names and sizes")
     try:
@@ -113,17 +114,22 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
-def _no_constant(constant: str) -> NoReturn:
-    raise SchemaError(f"{constant} is not a size; expected an integer >= 1")
+def _refuse_constant(constant: str) -> NoReturn:
+    raise SchemaError(f"{constant} is not a size; expected a whole number of at least 1")
 
 
 def read_dpsynth(text: str) -> Schema:
     """The schema in the text of a `domain.yaml`; the docstring of the module says how columns are translated."""
-    columns = _columns(_parse(text))
-    return Schema(_column(_name(key), entries) for key, entries in columns.items())
+    columns = []
+    for key, entries in _attributes(_parse(text)).items():
+        if isinstance(key, bool) or not isinstance(key, str | int):
+            raise SchemaError(f"column name {shown(key)}: expected a text; put it in quotes")
+        columns.append(_column(str(key), entries))
+    return Schema(columns)
 
 
 def _parse(text: str) -> Any:
+    """The document of a YAML text; SchemaError if it is not valid."""
     try:
         loader = _Loader(text)
         try:
@@ -142,9 +148,9 @@ def _parse(text: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, which also refuses a key given twice, a mapping merged into another, and what is too much.
+    """PyYAML's safe loader, which also refuses repeated keys, deep nesting and very large documents.
 
-    An alias counts as much as what it stands for, so that a few of aliases cannot stand for a billion values.
+    An alias counts as many values as it stands for, so that a few aliases cannot stand for a billion values.
     """
 
     def __init__(self, text: str) -> None:
@@ -153,7 +159,7 @@ class _Loader(yaml.SafeLoader):
         self._sizes: dict[int, int] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """The next node with all below it, counted on the way."""
+        """The next node with all nodes below it, which are counted."""
         alias, before = self.check_event(yaml.AliasEvent), self._nodes
         self._depth += 1
         if self._depth > MOST_NESTED:
@@ -169,8 +175,8 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """The value of a node; numbers in base 60 take time in the square of their length."""
-        if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
+        """The value of a node; refuses long numbers, since numbers in base 60 take quadratic time."""
+        if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBER_TAGS and len(node.value) > LONGEST_NUMBER:
             raise SchemaError(f"a number of {len(node.value)} characters; put it in quotes if it is a text")
         return super().construct_object(node, deep=deep)
 
@@ -186,7 +192,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _columns(document: Any) -> dict[Any, Any]:
+def _attributes(document: Any) -> dict[Any, Any]:
     if not isinstance(document, dict) or not document:
         raise SchemaError("expected a column name and its attribute on each entry, as dpsynth writes them")
     tables = document.get("tables")
@@ -207,36 +213,31 @@ def _columns(document: Any) -> dict[Any, Any]:
     return dict(document["attributes"])
 
 
-def _name(key: Any) -> str:
-    if isinstance(key, bool) or not isinstance(key, str | int):
-        raise SchemaError(f"column name {shown(key)}: expected a text; put it in quotes")
-    return str(key)
-
-
 def _column(name: str, entries: Any) -> Column:
+    """A column from the entries of a dpsynth attribute, whose type follows from its keys if it is not given."""
     section = Section(f"column {name!r}", {} if entries is None else entries)
-    kind = _kind(section)
-    section.only((*_KEYS[kind], "type", "description"))
+    types = {
+        "possible_values": _CATEGORICAL,
+        "min_value": _NUMERICAL,
+        "max_value": _NUMERICAL,
+        "max_tokens": _FREE_TEXT,
+    }
+    kind = next((kind for key, kind in types.items() if key in section), _OPEN_SET)
+    if section.get("type") is not None:
+        kind = section.text("type", "")
+        if kind not in _KEYS_OF_TYPE:
+            section.refuse("type", f"expected one of {', '.join(_KEYS_OF_TYPE)}")
+    section.only((*_KEYS_OF_TYPE[kind], "type", "description"))
     if kind == _CATEGORICAL:
         return _categorical(name, section)
     if kind == _NUMERICAL:
         return _numerical(name, section)
-    if kind == _OPEN and section.get("public_possible_values"):
+    if kind == _OPEN_SET and section.get("public_possible_values"):
         return _with_other(name, section.items("public_possible_values", ""), missing=True)
-    what = "an open set of values" if kind == _OPEN else "free text"
+    what = "an open set of values" if kind == _OPEN_SET else "free text"
     raise SchemaError(
         f"column {name!r} is {what}, which cannot be counted; list its possible_values, or remove the column"
     )
-
-
-def _kind(section: Section) -> str:
-    if section.get("type") is not None:
-        kind = section.text("type", "")
-        if kind not in _KEYS:
-            section.refuse("type", f"expected one of {', '.join(_KEYS)}")
-        return kind
-    kinds = {"possible_values": _CATEGORICAL, "min_value": _NUMERICAL, "max_value": _NUMERICAL, "max_tokens": _FREE}
-    return next((kind for key, kind in kinds.items() if key in section), _OPEN)
 
 
 def _categorical(name: str, section: Section) -> Column:
@@ -246,22 +247,22 @@ def _categorical(name: str, section: Section) -> Column:
         section.refuse("possible_values", "expected at least one value")
     if not 0 <= index < len(values):
         section.refuse("out_of_domain_index", f"expected the index of a possible value, 0 .. {len(values) - 1}")
-    kept = [value for value in values if value is not None and value != ""]
-    missing = len(kept) < len(values)
-    kinds = {type(value) for value in kept}
-    if len(kinds) > 1:
+    present = [value for value in values if value is not None and value != ""]
+    missing = len(present) < len(values)
+    types = {type(value) for value in present}
+    if len(types) > 1:
         section.refuse("possible_values", "the values differ in type; put texts such as no or 1 in quotes")
-    if kinds == {bool} and len(kept) == 2:
+    if types == {bool} and len(present) == 2:
         return Boolean(name=name, missing=missing)
     stand_in = str(values[index]).strip().lower() in _STAND_INS
-    if values[index] in kept and (index > 0 or stand_in):
-        kept.remove(values[index])
+    if values[index] in present and (index > 0 or stand_in):
+        present.remove(values[index])
         missing = missing or stand_in
-    return _with_other(name, kept, missing=missing)
+    return _with_other(name, present, missing=missing)
 
 
 def _with_other(name: str, values: list[Value], *, missing: bool) -> Categorical:
-    listed = tuple(value for value in values if canonical(value) != OTHER)
+    listed = tuple(value for value in values if canonical(value) != OTHER_VALUE)
     if not listed:
         raise SchemaError(f"column {name!r} lists no value besides the one for everything else; list the values")
     return Categorical(name=name, values=listed, other=True, missing=missing)
@@ -271,8 +272,8 @@ def _numerical(name: str, section: Section) -> Column:
     low = section.number("min_value", "write the smallest possible value")
     high = section.number("max_value", "write the largest possible value")
     bins = section.integer("num_bins", "") if section.get("num_bins") is not None else DEFAULT_BINS
-    whole = section.text("dtype", "float")
-    if whole not in ("int", "float"):
+    dtype = section.text("dtype", "float")
+    if dtype not in ("int", "float"):
         section.refuse("dtype", "expected int or float")
     shared: dict[str, Any] = {
         "name": name,
@@ -284,16 +285,15 @@ def _numerical(name: str, section: Section) -> Column:
         shared["missing_values"] = (canonical(sentinel),)
     if section.get("bin_edges") is not None:
         return Numeric(edges=tuple(section.items("bin_edges", "")), **shared)
-    if whole == "int" and not (float(low).is_integer() and float(high).is_integer()):
+    if dtype == "int" and not (float(low).is_integer() and float(high).is_integer()):
         section.refuse("min_value", "with dtype int, min_value and max_value are expected to be integers")
-    if whole == "int" and 0 <= high - low < bins:
+    if dtype == "int" and 0 <= high - low < bins:
         return Integer(low=int(low), high=int(high), **shared)
-    if whole == "int":
+    if dtype == "int":
         return Integer.equal_width(low=int(low), high=int(high), bins=bins, **shared)
     return Numeric.equal_width(low=low, high=high, bins=bins, **shared)
 
 
-LARGEST_FILE = 16 * 2**20
 READERS: dict[str, Callable[[str], Schema]] = {
     ".toml": read_toml,
     ".json": read_mbi,
@@ -310,7 +310,19 @@ def read_schema(path: Path) -> Schema:
             f"{path}: cannot tell the format of a schema from {path.suffix or 'a name without ending'!r}; "
             "expected .toml (hush), .json (mbi) or .yaml (dpsynth)"
         )
-    text = _read_text(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except FileNotFoundError:
+        raise SchemaError(f"{path}: there is no such file; check the path of the schema") from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        raise SchemaError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(content) > LARGEST_FILE:
+        raise SchemaError(f"{path}: larger than {LARGEST_FILE >> 20} MB; is this a schema, or the table itself?")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SchemaError(f"{path}: not UTF-8 text; save the file as UTF-8") from None
     if not text.strip():
         raise SchemaError(f"{path}: the file is empty; `hush schema draft DATA` writes a schema to start from")
     try:
@@ -329,19 +341,3 @@ def save_schema(schema: Schema, path: Path) -> None:
             f"{path}: a schema of more than {LARGEST_FILE >> 20} MB could not be read again; use fewer levels"
         )
     write_whole(path, content, SchemaError)
-
-
-def _read_text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-    except FileNotFoundError:
-        raise SchemaError(f"{path}: there is no such file; check the path of the schema") from None
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
-        raise SchemaError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(content) > LARGEST_FILE:
-        raise SchemaError(f"{path}: larger than {LARGEST_FILE >> 20} MB; is this a schema, or the table itself?")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise SchemaError(f"{path}: not UTF-8 text; save the file as UTF-8") from None

@@ -1,4 +1,8 @@
-"""Schemas as TOML: hush's own file format, version 1, read and written."""
+"""Schemas as TOML: hush's own file format, version 1, read and written.
+
+A schema file may come from a stranger, and the standard library's parser takes quadratic time and memory for a dotted
+key, and a call for each bracket within brackets. `parse_toml` first checks, in linear time, that both stay small.
+"""
 
 from __future__ import annotations
 
@@ -8,68 +12,72 @@ import tomllib
 from collections.abc import Iterable
 from typing import Any
 
-from hush.core.constraints import Constraint
 from hush.core.errors import SchemaError, close_match
 from hush.core.unit import ROW, Unit
+from hush.core.validation import is_whole
 from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import KINDS, Boolean, Categorical, Date, Integer, Numeric, short
-from hush.schema.number_spelling import PLAIN, NumberSpelling
-from hush.schema.rules import FROM_PRIVATE_DATA, RULES, read_rules, written_rules
+from hush.schema.number_spelling import PLAIN_NUMBERS, NumberSpelling
+from hush.schema.rules import FROM_PRIVATE_DATA, RULE_KINDS, read_rules, written_rules
 from hush.schema.schema import Schema
 from hush.schema.section import Section
 from hush.schema.stamps import DATE, MINUTE, STAMPS, Stamp, TimeOfDay, Timestamp
 
-VERSION = 1
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_UNSAFE = re.compile(r'["\\\x00-\x1f\x7f]')
-_LINE = 100
-_SHARED = ("kind", "missing", "missing_values", FROM_PRIVATE_DATA)
-_SPELLING = ("decimal", "thousands", "strip")
-_KEYS: dict[type[Column], tuple[str, ...]] = {
+SCHEMA_VERSION = 1
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_ESCAPED_CHARACTERS = re.compile(r'["\\\x00-\x1f\x7f]')
+_LONGEST_LINE = 100
+_SHARED_KEYS = ("kind", "missing", "missing_values", FROM_PRIVATE_DATA)
+_SPELLING_KEYS = ("decimal", "thousands", "strip")
+_COLUMN_KEYS: dict[type[Column], tuple[str, ...]] = {
     Categorical: ("values", "other"),
     Boolean: (),
-    Integer: ("low", "high", "bins", "starts", "points", "outside", *_SPELLING),
-    Numeric: ("low", "high", "bins", "edges", "points", "step", "outside", *_SPELLING),
+    Integer: ("low", "high", "bins", "starts", "points", "outside", *_SPELLING_KEYS),
+    Numeric: ("low", "high", "bins", "edges", "points", "step", "outside", *_SPELLING_KEYS),
     Date: ("start", "end", "granularity", "outside"),
 }
 _STAMP_KEYS: dict[type[Stamp], tuple[str, ...]] = {
     Timestamp: ("start", "end", "parts", "granularity", "minutes", "outside"),
     TimeOfDay: ("parts", "minutes"),
 }
+MOST_PARTS = 8  # of a dotted key, which has two in a schema
+MOST_BRACKETS = 16  # within each other; a schema has four
+# a text that is not closed ends where the parser gives up, or later
+_TEXTS_AND_COMMENTS = re.compile(
+    r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:"""|\Z)|\'\'\'(?:[^\']++|\'(?!\'\'))*+(?:\'\'\'|\Z)'
+    r'|"(?:[^"\\\n]++|\\[^\n])*+"?|\'[^\'\n]*+\'?|#[^\n]*+',
+    re.DOTALL,
+)
+_STRUCTURE = re.compile(r"[][{}.,=\n]")
 UNTIL_REVIEWED = "delete this line once the entries are public knowledge; until then releases refuse them"
-_PUBLIC = "taken from public knowledge, not from the rows"
+_FROM_PUBLIC_KNOWLEDGE = "taken from public knowledge, not from the rows"
 
 
 def read_toml(text: str) -> Schema:
     """The schema in the text of a TOML file."""
     document = parse_toml(text)
     top = Section("", document)
-    _check_version(top)
-    top.only(("hush_schema", "unit", "columns", *RULES))
-    unit = _read_unit(Section("[unit]", document["unit"])) if "unit" in top else ROW
+    version = top.require("hush_schema", f"a hush schema begins with the line hush_schema = {SCHEMA_VERSION}")
+    if not is_whole(version) or version < 1:
+        top.refuse("hush_schema", f"expected the version of the format, {SCHEMA_VERSION}")
+    if version > SCHEMA_VERSION:
+        top.refuse("hush_schema", f"this hush reads versions up to {SCHEMA_VERSION}; install a newer hush")
+    top.only(("hush_schema", "unit", "columns", *RULE_KINDS))
+    unit = ROW
+    if "unit" in top:
+        section = Section("[unit]", document["unit"])
+        section.only(("column", "max_rows"))
+        section.require("column", "name the id column, or remove [unit] to protect single rows")
+        max_rows = section.integer("max_rows", "") if "max_rows" in section else 1
+        unit = Unit(column=section.text("column", ""), max_rows=max_rows)
     columns = Section("[columns]", top.require("columns", "declare at least one [columns.name]"))
     schema = Schema((read_column(name, entries) for name, entries in columns.pairs()), unit=unit)
     return schema.with_constraints(*read_rules(schema, top))
 
 
-def _check_version(top: Section) -> None:
-    version = top.require("hush_schema", f"a hush schema begins with the line hush_schema = {VERSION}")
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        top.refuse("hush_schema", f"expected the version of the format, {VERSION}")
-    if version > VERSION:
-        top.refuse("hush_schema", f"this hush reads versions up to {VERSION}; install a newer hush")
-
-
-def _read_unit(section: Section) -> Unit:
-    section.only(("column", "max_rows"))
-    section.require("column", "name the id column, or remove [unit] to protect single rows")
-    column = section.text("column", "")
-    max_rows = section.integer("max_rows", "") if "max_rows" in section else 1
-    return Unit(column=column, max_rows=max_rows)
-
-
 def read_column(name: str, entries: object) -> Column | Stamp:
-    """One column from its table."""
+    """A column from its table in the file."""
+    # The kind decides which keys are known.
     section = Section(f"column {name!r}", entries)
     kinds = (*KINDS, *STAMPS)
     section.require("kind", f"expected one of {', '.join(kinds)}")
@@ -77,8 +85,9 @@ def read_column(name: str, entries: object) -> Column | Stamp:
     if kind not in kinds:
         near = close_match(kind, kinds)
         section.refuse("kind", f"did you mean {near!r}?" if near else f"expected one of {', '.join(kinds)}")
-    keys = _STAMP_KEYS[STAMPS[kind]] if kind in STAMPS else _KEYS[KINDS[kind]]
-    section.only((*_SHARED, *keys))
+    keys = _STAMP_KEYS[STAMPS[kind]] if kind in STAMPS else _COLUMN_KEYS[KINDS[kind]]
+    section.only((*_SHARED_KEYS, *keys))
+    # Keys of several kinds.
     shared: dict[str, Any] = {
         "name": name,
         "missing": section.flag("missing"),
@@ -88,11 +97,12 @@ def read_column(name: str, entries: object) -> Column | Stamp:
     if "outside" in keys:
         shared["outside"] = section.text("outside", Outside.REFUSE)
     if "decimal" in keys:
-        marks = {key: section.text(key, getattr(PLAIN, key)) for key in ("decimal", "thousands")}
+        marks = {key: section.text(key, getattr(PLAIN_NUMBERS, key)) for key in ("decimal", "thousands")}
         shared["spelling"] = NumberSpelling(**marks, strip=section.texts("strip"))
+    # Keys of one kind.
     match kind:
         case Categorical.kind:
-            values = section.items("values", f"list every value that may occur, {_PUBLIC}")
+            values = section.items("values", f"list every value that may occur, {_FROM_PUBLIC_KNOWLEDGE}")
             return Categorical(values=tuple(values), other=section.flag("other"), **shared)
         case Integer.kind:
             return _read_integer(section, shared)
@@ -100,8 +110,8 @@ def read_column(name: str, entries: object) -> Column | Stamp:
             return _read_numeric(section, shared)
         case Date.kind:
             return Date(
-                start=section.day("start", f"write the first possible day, {_PUBLIC}"),
-                end=section.day("end", f"write the last possible day, {_PUBLIC}"),
+                start=section.day("start", f"write the first possible day, {_FROM_PUBLIC_KNOWLEDGE}"),
+                end=section.day("end", f"write the last possible day, {_FROM_PUBLIC_KNOWLEDGE}"),
                 granularity=section.text("granularity", "day"),  # type: ignore[arg-type]  # checked there
                 **shared,
             )
@@ -121,8 +131,8 @@ def _read_stamp(kind: str, section: Section, shared: dict[str, Any]) -> Stamp:
         return TimeOfDay(**shared)
     section.require("parts", 'list what is counted, such as parts = ["date", "hour"]')
     return Timestamp(
-        start=section.day("start", f"write the first possible day, {_PUBLIC}"),
-        end=section.day("end", f"write the last possible day, {_PUBLIC}"),
+        start=section.day("start", f"write the first possible day, {_FROM_PUBLIC_KNOWLEDGE}"),
+        end=section.day("end", f"write the last possible day, {_FROM_PUBLIC_KNOWLEDGE}"),
         granularity=section.text("granularity", "day"),  # type: ignore[arg-type]  # checked there
         **shared,
     )
@@ -130,8 +140,8 @@ def _read_stamp(kind: str, section: Section, shared: dict[str, Any]) -> Stamp:
 
 def _read_integer(section: Section, shared: dict[str, Any]) -> Integer:
     bounds: dict[str, Any] = {
-        "low": section.integer("low", f"write the smallest possible integer, {_PUBLIC}"),
-        "high": section.integer("high", f"write the largest possible integer, {_PUBLIC}"),
+        "low": section.integer("low", f"write the smallest possible integer, {_FROM_PUBLIC_KNOWLEDGE}"),
+        "high": section.integer("high", f"write the largest possible integer, {_FROM_PUBLIC_KNOWLEDGE}"),
     }
     for key in ("starts", "points"):
         shared[key] = tuple(section.items(key, "")) if key in section else ()
@@ -147,8 +157,8 @@ def _read_numeric(section: Section, shared: dict[str, Any]) -> Numeric:
     shared["step"] = section.number("step", "") if "step" in section else None
     if "edges" not in section:
         return Numeric.equal_width(
-            low=section.number("low", f"write the lower bound, {_PUBLIC}, or give edges"),
-            high=section.number("high", f"write the upper bound, {_PUBLIC}, or give edges"),
+            low=section.number("low", f"write the lower bound, {_FROM_PUBLIC_KNOWLEDGE}, or give edges"),
+            high=section.number("high", f"write the upper bound, {_FROM_PUBLIC_KNOWLEDGE}, or give edges"),
             bins=section.integer("bins", "write the number of bins, such as bins = 32, or give edges"),
             **shared,
         )
@@ -172,7 +182,7 @@ def write_toml(schema: Schema) -> str:
     missing = true
     <BLANKLINE>
     """
-    sections = [f"{entry('hush_schema', VERSION)}\n"]
+    sections = [f"{entry('hush_schema', SCHEMA_VERSION)}\n"]
     if schema.unit != ROW:
         sections.append(table(("unit",), {"column": schema.unit.column, "max_rows": schema.unit.max_rows}))
     for column in schema:
@@ -180,12 +190,16 @@ def write_toml(schema: Schema) -> str:
             sections.append(table(("columns", column.name), entries_of(column)))
         elif column.part.name == column.part.stamp.parts[0]:
             sections.append(table(("columns", column.source), entries_of(column.part.stamp)))
-    sections.extend(_rule(*rule) for rule in written_rules(schema))
+    for kind, constraint, rows in written_rules(schema):
+        lines = "".join(f"    {value_text(row)},\n" for row in rows)
+        mark = f"{entry(FROM_PRIVATE_DATA, True)}\n" if constraint.from_private_data else ""
+        sections.append(f"[[{kind}]]\n{mark}{entry('columns', list(constraint.clique))}\nrows = [\n{lines}]\n")
     return "\n".join(sections)
 
 
 def entries_of(column: Column | Stamp) -> dict[str, Any]:
     """The keys and values of a column's table; defaults are left out."""
+    # Keys of one kind.
     entries: dict[str, Any] = {"kind": column.kind}
     match column:
         case Categorical():
@@ -198,18 +212,25 @@ def entries_of(column: Column | Stamp) -> dict[str, Any]:
         case Date():
             entries |= {"start": column.start, "end": column.end, "granularity": str(column.granularity)}
         case Stamp():
-            entries |= _stamp_entries(column)
+            if isinstance(column, Timestamp):
+                entries |= {"start": column.start, "end": column.end}
+            entries["parts"] = list(column.parts)
+            if isinstance(column, Timestamp) and DATE in column.parts:
+                entries["granularity"] = str(column.granularity)
+            if MINUTE in column.parts:
+                entries["minutes"] = column.minutes
         case Boolean():
             pass
         case _:
             raise TypeError(f"no file format for columns of type {type(column).__name__}")
+    # Keys of several kinds.
     if isinstance(column, Integer | Numeric) and column.points:
         entries["points"] = [short(float(point)) for point in column.points]
     if isinstance(column, Numeric) and column.step is not None:
         entries["step"] = short(column.step)
-    spelling = column.spelling if isinstance(column, Integer | Numeric) else PLAIN
-    for key in _SPELLING:
-        if getattr(spelling, key) != getattr(PLAIN, key):
+    spelling = column.spelling if isinstance(column, Integer | Numeric) else PLAIN_NUMBERS
+    for key in _SPELLING_KEYS:
+        if getattr(spelling, key) != getattr(PLAIN_NUMBERS, key):
             mark = getattr(spelling, key)
             entries[key] = list(mark) if key == "strip" else mark
     if isinstance(column, Integer | Numeric | Date | Timestamp) and column.outside is not Outside.REFUSE:
@@ -223,18 +244,8 @@ def entries_of(column: Column | Stamp) -> dict[str, Any]:
     return entries
 
 
-def _stamp_entries(stamp: Stamp) -> dict[str, Any]:
-    entries: dict[str, Any] = {}
-    if isinstance(stamp, Timestamp):
-        entries |= {"start": stamp.start, "end": stamp.end}
-    entries["parts"] = list(stamp.parts)
-    if isinstance(stamp, Timestamp) and DATE in stamp.parts:
-        entries["granularity"] = str(stamp.granularity)
-    return entries | ({"minutes": stamp.minutes} if MINUTE in stamp.parts else {})
-
-
 def _starts(column: Integer) -> dict[str, Any]:
-    """The number of bins where it gives the very same starts, else the starts; nothing where there are no bins."""
+    """The number of bins if it gives exactly these starts, else the starts; empty without bins."""
     bins = len(column.starts)
     if bins and Integer.starts_of_equal_width(column.low, column.high, bins) == column.starts:
         return {"bins": bins}
@@ -242,19 +253,11 @@ def _starts(column: Integer) -> dict[str, Any]:
 
 
 def _bins(column: Numeric) -> dict[str, Any]:
-    """Bounds and a number of bins where these give the very same edges, else the edges."""
+    """Bounds and a number of bins if these give exactly these edges, else the edges."""
     low, high, bins = column.low, column.high, len(column.edges) - 1
-    even = Numeric.edges_of_equal_width(low, high, bins)
-    if even == column.edges:
+    if Numeric.edges_of_equal_width(low, high, bins) == column.edges:
         return {"low": short(low), "high": short(high), "bins": bins}
     return {"edges": [short(edge) for edge in column.edges]}
-
-
-def _rule(kind: str, constraint: Constraint, rows: list[list[Any]]) -> str:
-    """A constraint, with one line for each of its rows."""
-    lines = "".join(f"    {value_text(row)},\n" for row in rows)
-    mark = f"{entry(FROM_PRIVATE_DATA, True)}\n" if constraint.from_private_data else ""
-    return f"[[{kind}]]\n{mark}{entry('columns', list(constraint.clique))}\nrows = [\n{lines}]\n"
 
 
 def table(path: Iterable[str], entries: dict[str, Any]) -> str:
@@ -273,12 +276,12 @@ def entry(key: str, value: Any) -> str:
     line = f"{name_text(key)} = {value_text(value)}"
     if key == FROM_PRIVATE_DATA:
         return f"{line}  # {UNTIL_REVIEWED}"
-    if len(line) <= _LINE or not isinstance(value, list):
+    if len(line) <= _LONGEST_LINE or not isinstance(value, list):
         return line
     rows, row = [], ""
     for item in value:
         text = value_text(item)
-        if row and len(row) + len(text) + 2 > _LINE - 4:
+        if row and len(row) + len(text) + 2 > _LONGEST_LINE - 4:
             rows.append(row)
             row = ""
         row = f"{row} {text}," if row else f"{text},"
@@ -288,7 +291,7 @@ def entry(key: str, value: Any) -> str:
 
 def name_text(name: str) -> str:
     """A key: bare where TOML allows it, quoted otherwise."""
-    return name if _BARE.fullmatch(name) else value_text(name)
+    return name if _BARE_KEY.fullmatch(name) else value_text(name)
 
 
 def value_text(value: Any) -> str:
@@ -297,7 +300,7 @@ def value_text(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return '"' + _UNSAFE.sub(_escaped, value) + '"'
+            return '"' + _ESCAPED_CHARACTERS.sub(_escaped, value) + '"'
         case int():
             return str(value)
         case float():
@@ -317,19 +320,8 @@ def _escaped(match: re.Match[str]) -> str:
     return f"\\{character}" if character in '"\\' else f"\\u{ord(character):04X}"
 
 
-MOST_PARTS = 8  # of a dotted key; a schema needs two
-MOST_NESTED = 16  # brackets; a schema needs four
-# texts and comments, which are skipped; those that are not closed end where the parser gives up, or later
-_SKIPPED = re.compile(
-    r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:"""|\Z)|\'\'\'(?:[^\']++|\'(?!\'\'))*+(?:\'\'\'|\Z)'
-    r'|"(?:[^"\\\n]++|\\[^\n])*+"?|\'[^\'\n]*+\'?|#[^\n]*+',
-    re.DOTALL,
-)
-_MARKS = re.compile(r"[][{}.,=\n]")
-
-
 def parse_toml(text: str) -> dict[str, Any]:
-    """The document in a text; SchemaError where it is not valid, or longer or deeper than any schema.
+    """The document in a text; SchemaError if it is not valid, or has longer keys or deeper nesting than any schema.
 
     >>> parse_toml('edges = [0.5, 1.5]  # a.b.c')
     {'edges': [0.5, 1.5]}
@@ -344,9 +336,9 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def _check_shape(text: str) -> None:
-    """Refuse long dotted keys and deep nesting; a value has at most one dot, so all dots are counted alike."""
+    """Refuse long dotted keys and deep nesting; values have at most one dot, so dots of keys and values count alike."""
     dots = depth = line = 0
-    for mark in _MARKS.findall(_SKIPPED.sub("", text)):
+    for mark in _STRUCTURE.findall(_TEXTS_AND_COMMENTS.sub("", text)):
         if mark == ".":
             dots += 1
             if dots >= MOST_PARTS:
@@ -358,7 +350,7 @@ def _check_shape(text: str) -> None:
         dots = 0
         if mark in "[{":
             depth += 1
-            if depth > MOST_NESTED:
+            if depth > MOST_BRACKETS:
                 raise SchemaError("nested too deeply to be a schema")
         elif mark in "]}":
             depth = max(depth - 1, 0)

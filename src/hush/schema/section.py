@@ -1,4 +1,4 @@
-"""Section: one table of a schema file, read key by key; errors name the section, key, value and rule."""
+"""Section: one table of a schema file, read key by key; messages name the section, the key, the value and the rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hush.core.errors import SchemaError, close_match, shown
 
 Kind = TypeVar("Kind")
 LARGEST_FLOAT = sys.float_info.max
-_NAMES: dict[type, str] = {
+_TYPE_NAMES: dict[type, str] = {
     bool: "a boolean",
     str: "a text",
     int: "an integer",
@@ -48,7 +48,7 @@ class Section:
         return list(self._entries.items())
 
     def only(self, known: Iterable[str]) -> None:
-        """Refuse keys that are not known, with the nearest known one."""
+        """Refuse unknown keys, and suggest the nearest known one."""
         known = list(known)
         for key in self._entries:
             if key not in known:
@@ -57,13 +57,13 @@ class Section:
                 raise SchemaError(f"{self._start}unknown key {shown(key)}; {hint}")
 
     def require(self, key: str, advice: str) -> Any:
-        """The value of a key that must be there."""
+        """The value of a required key."""
         if key not in self._entries:
             raise SchemaError(f"{self._start}{key} is missing; {advice}")
         return self._entries[key]
 
     def refuse(self, key: str, rule: str) -> NoReturn:
-        """Say that the value of a key breaks a rule."""
+        """Raise an error: the value of a key breaks a rule."""
         raise SchemaError(f"{self._start}{key} = {_described(self._entries[key])}: {rule}")
 
     def flag(self, key: str, default: bool = False) -> bool:
@@ -75,41 +75,41 @@ class Section:
         return self._typed(str, key, self._entries.get(key, default), "expected a text in quotes")
 
     def integer(self, key: str, advice: str) -> int:
-        """An integer, which must be there."""
+        """A required integer."""
         return self._typed(int, key, self.require(key, advice), "expected an integer")
 
     def number(self, key: str, advice: str) -> float:
-        """An integer or a float, which must be there."""
+        """A required integer or float."""
         given = self.require(key, advice)
         value = self._typed(int if isinstance(given, int) else float, key, given, "expected a number")
         return value if abs(value) <= LARGEST_FLOAT else self.refuse(key, "expected a finite number")
 
     def day(self, key: str, advice: str) -> dt.date:
-        """A date, which must be there."""
+        """A required date."""
         rule = "expected a date without quotes, such as 2020-01-31"
         value = self._typed(dt.date, key, self.require(key, advice), rule)
         return value if not isinstance(value, dt.datetime) else self.refuse(key, rule)
 
     def items(self, key: str, advice: str) -> list[Any]:
-        """A list, which must be there."""
+        """A required list."""
         return self._typed(list, key, self.require(key, advice), 'expected a list, such as ["a", "b"]')
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts, empty if it is not there."""
+        """A list of texts, empty by default."""
         values = self.items(key, "") if key in self._entries else []
         if not all(isinstance(value, str) for value in values):
             self.refuse(key, 'expected a list of texts in quotes, such as ["?"]')
         return tuple(values)
 
     def _typed(self, kind: type[Kind], key: str, value: object, rule: str) -> Kind:
-        """The value, refused where it is of another type; true and false are no numbers."""
+        """The value; refuses another type. Booleans are no numbers."""
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             self.refuse(key, rule)
         return value
 
 
 def _described(value: object) -> str:
-    """The value and, where its spelling does not show it, its type."""
+    """The value and its type; for a list, a table, a date, a time or nothing, the type alone."""
     if isinstance(value, list | dict | dt.date | dt.time | None):
-        return _NAMES.get(type(value), type(value).__name__)
-    return f"{shown(value)} ({_NAMES.get(type(value), type(value).__name__)})"
+        return _TYPE_NAMES.get(type(value), type(value).__name__)
+    return f"{shown(value)} ({_TYPE_NAMES.get(type(value), type(value).__name__)})"

@@ -1,7 +1,7 @@
-"""Stamps: columns of times, each read as several columns: the hour, weekday, month and date of one moment.
+"""Stamps: columns of times, each counted as several columns: date, month, weekday, hour and minute.
 
-A timestamp is too fine to be counted as it is. Its parts are ordinary columns, named `pickup.hour` and so on, so that
-workloads, SQL and reports use them like any other. `joined` puts parts together again to whole times.
+A timestamp has too many values to be counted as one column. Its parts are ordinary columns, named `pickup.hour` and so
+on, which workloads, SQL and reports use like any other. `joined` puts parts together to whole times again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from hush.core.errors import SchemaError, shown
+from hush.core.validation import is_whole
 from hush.schema.column import Column, Outside, Part, check_outside
 from hush.schema.column_kinds import Categorical, Date, Granularity, Integer
 
@@ -23,17 +24,20 @@ if TYPE_CHECKING:
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DATE, MONTH, WEEKDAY, HOUR, MINUTE = "date", "month", "weekday", "hour", "minute"
-OF_DAY, OF_TIME = (DATE, MONTH, WEEKDAY), (HOUR, MINUTE)  # days: the first wins where they contradict each other
-WIDTHS = tuple(width for width in range(1, 31) if 60 % width == 0)
+DAY_PARTS, TIME_PARTS = (
+    (DATE, MONTH, WEEKDAY),
+    (HOUR, MINUTE),
+)  # if parts of the day contradict each other, the first counts
+MINUTE_WIDTHS = tuple(width for width in range(1, 31) if 60 % width == 0)
 DEFAULT_MINUTES = 15
-MOST_LEVELS = 16  # of a month or weekday, with missing
-ANY_DAY = dt.date(2000, 1, 1)  # the day of a time that has none
+MOST_LEVELS = 16  # months or weekdays, with missing, rounded up
+ANY_DAY = dt.date(2000, 1, 1)  # stands for the day of a time of day
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp(ABC):
-    """A column of times and the parts of them that are counted; `minutes` is the width of a level of minutes."""
+    """A column of times, and the parts that are counted; `minutes` is the width of a level of the part minute."""
 
     name: str
     parts: tuple[str, ...]
@@ -59,10 +63,10 @@ class Stamp(ABC):
                 )
         if len(set(self.parts)) < len(self.parts):
             raise SchemaError(f"column {self.name!r} lists a part twice; keep one")
-        if isinstance(self.minutes, bool) or self.minutes not in WIDTHS:
+        if not is_whole(self.minutes) or self.minutes not in MINUTE_WIDTHS:
             raise SchemaError(
                 f"column {self.name!r}: minutes = {shown(self.minutes)}: expected a width that divides the hour: "
-                f"{', '.join(map(str, WIDTHS))}"
+                f"{', '.join(map(str, MINUTE_WIDTHS))}"
             )
         if MINUTE not in self.parts and self.minutes != DEFAULT_MINUTES:
             raise SchemaError(f"column {self.name!r}: minutes = {self.minutes} goes with the part 'minute'; list it")
@@ -71,16 +75,16 @@ class Stamp(ABC):
     @property
     @abstractmethod
     def days(self) -> tuple[dt.date, dt.date]:
-        """The first and the last day that a moment may have."""
+        """The first and the last possible day."""
 
     @property
     def clamps(self) -> bool:
-        """Whether a moment on another day is taken for one on the first or the last day, at the same time of day."""
+        """Whether a time before the first day or after the last one is moved to that day, at the same time of day."""
         return False
 
     @abstractmethod
     def moment(self, text: str) -> dt.datetime:
-        """The moment that a text spells, in UTC and without a zone; ValueError if it spells none."""
+        """The time that a text spells, in UTC and without a zone; ValueError if it spells none."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -88,7 +92,7 @@ class Stamp(ABC):
         return tuple(self.column(part) for part in self.parts)
 
     def column(self, part: str) -> Column:
-        """One part as a column, which need not be among those that are counted."""
+        """A part as a column, whether it is counted or not."""
         shared: dict[str, Any] = {
             "name": f"{self.name}.{part}" if isinstance(self.name, str) and self.name.strip() else self.name,
             "missing": self.missing,
@@ -112,7 +116,7 @@ class Stamp(ABC):
         raise NotImplementedError
 
     def day_code(self, part: str, day: dt.date) -> int:
-        """The level of a day in one of the parts of the day."""
+        """The level of a day in the part date, month or weekday."""
         if part == DATE:
             return self._date({"name": self.name}).ordinal(day)
         return day.month - 1 if part == MONTH else day.weekday()
@@ -122,8 +126,8 @@ class Stamp(ABC):
 class Timestamp(Stamp):
     """Moments on the days from `start` to `end`, both included, counted by some of date, month, weekday, hour, minute.
 
-    `granularity` is the width of a level of the date. With `outside = "clamp"` the day of a moment outside is moved to
-    the nearer bound; its time of day stays.
+    `granularity` is the width of a level of the part date. With `outside = "clamp"` a day outside is moved to the
+    nearer bound; the time of day stays.
 
     >>> pickup = Timestamp(name="pickup", start=dt.date(2024, 1, 1), end=dt.date(2024, 1, 31), parts=("date", "hour"))
     >>> [(column.name, column.size) for column in pickup.columns]
@@ -136,7 +140,7 @@ class Timestamp(Stamp):
     outside: Outside = Outside.REFUSE
 
     kind: ClassVar[str] = "timestamp"
-    known: ClassVar[tuple[str, ...]] = (*OF_DAY, *OF_TIME)
+    known: ClassVar[tuple[str, ...]] = (*DAY_PARTS, *TIME_PARTS)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "outside", check_outside(self.name, self.outside))
@@ -175,7 +179,7 @@ class TimeOfDay(Stamp):
     parts: tuple[str, ...] = (HOUR,)
 
     kind: ClassVar[str] = "time"
-    known: ClassVar[tuple[str, ...]] = OF_TIME
+    known: ClassVar[tuple[str, ...]] = TIME_PARTS
 
     @property
     def days(self) -> tuple[dt.date, dt.date]:
@@ -191,15 +195,15 @@ STAMPS: dict[str, type[Timestamp] | type[TimeOfDay]] = {kind.kind: kind for kind
 def joined(stamp: Stamp, codes: Mapping[str, Codes], generator: np.random.Generator | None = None) -> pa.Array:
     """Whole times, to the second, from the codes of their parts.
 
-    The day is drawn uniformly from those within the bounds that have the date, the month and the weekday; where no day
-    has all three, the date counts first, then the month. The time of day is drawn uniformly from the hour and the
-    minutes. What no part says is drawn from all that is possible. The first part of the column decides whether a time
-    is missing. Without a generator, the first of all possible times is taken.
+    The day is drawn uniformly from the days within the bounds with the given date, month and weekday; if no day has all
+    three, the date counts first, then the month. The time of day is drawn uniformly from the hour and the minutes.
+    Parts that are not given are drawn from all their values. The first part of the column decides whether a time is
+    missing. Without a generator, the first possible time is taken.
     """
     import pyarrow as pa
 
     deciding = next(part for part in stamp.parts if part in codes)
-    rows, none = len(codes[deciding]), codes[deciding] == stamp.column(deciding).missing_code
+    rows, missing = len(codes[deciding]), codes[deciding] == stamp.column(deciding).missing_code
     seconds = _draw(np.zeros(rows, np.int64), np.full(rows, 59), generator)
     for part, length, width, levels in ((HOUR, 3600, 1, 24), (MINUTE, 60, stamp.minutes, 60 // stamp.minutes)):
         code = codes.get(part, np.full(rows, levels))
@@ -207,9 +211,9 @@ def joined(stamp: Stamp, codes: Mapping[str, Codes], generator: np.random.Genera
         known = code < levels
         seconds += length * _draw(np.where(known, low, 0), np.where(known, high, levels * width - 1), generator)
     if isinstance(stamp, TimeOfDay):
-        return pa.array(seconds, mask=none).cast(pa.int32()).cast(pa.time32("s"))
+        return pa.array(seconds, mask=missing).cast(pa.int32()).cast(pa.time32("s"))
     days = _days(stamp, codes, rows, generator)
-    return pa.array((days * 86_400 + seconds).astype("datetime64[s]"), mask=none)
+    return pa.array((days * 86_400 + seconds).astype("datetime64[s]"), mask=missing)
 
 
 def _draw(low: Codes, high: Codes, generator: np.random.Generator | None) -> Codes:
@@ -217,8 +221,9 @@ def _draw(low: Codes, high: Codes, generator: np.random.Generator | None) -> Cod
 
 
 def _days(stamp: Stamp, codes: Mapping[str, Codes], rows: int, generator: np.random.Generator | None) -> Codes:
-    """A day for each row, counted from 1970."""
-    periods, keys = [stamp.days], np.zeros(rows, np.int64)  # possible days, and which of them each row has
+    """A day for each row, in days since 1970."""
+    # The periods of days that the part date gives, and the period of each row; without it, all days are one period.
+    periods, keys = [stamp.days], np.zeros(rows, np.int64)
     if DATE in codes and isinstance(date := stamp.column(DATE), Date):
         levels, keys = np.unique(codes[DATE], return_inverse=True)
         periods = [date.days(code) if code < date.levels else stamp.days for code in levels.tolist()]
@@ -226,25 +231,29 @@ def _days(stamp: Stamp, codes: Mapping[str, Codes], rows: int, generator: np.ran
     given = [part for part in (MONTH, WEEKDAY) if part in codes]
     if not given:
         return _draw(ends[keys, 0], ends[keys, 1], generator)
+    # Rows with the same period, month and weekday share a key; list the matching days of each key once.
     for part in given:
         keys = keys * MOST_LEVELS + codes[part]
     distinct, position = np.unique(keys, return_inverse=True)
-    wanted = np.stack([distinct // MOST_LEVELS**k % MOST_LEVELS for k in reversed(range(len(given)))], axis=1)
-    whole = ends[distinct // MOST_LEVELS ** len(given)]
-    matching = [_matching(low, high, given, parts) for (low, high), parts in zip(whole, wanted, strict=True)]
+    parts_of_key = np.stack([distinct // MOST_LEVELS**k % MOST_LEVELS for k in reversed(range(len(given)))], axis=1)
+    period_of_key = ends[distinct // MOST_LEVELS ** len(given)]
+    matching = [
+        _matching(low, high, given, parts) for (low, high), parts in zip(period_of_key, parts_of_key, strict=True)
+    ]
+    # Draw one of the days of its key for each row.
     counts = np.array([len(days) for days in matching], dtype=np.int64)
     at = (np.cumsum(counts) - counts)[position]
     return np.concatenate([np.zeros(0, np.int64), *matching])[_draw(at, at + counts[position] - 1, generator)]
 
 
 def _matching(low: int, high: int, parts: Sequence[str], codes: Codes) -> Codes:
-    """The days from low to high with these parts; a part that leaves none, or is missing, is passed over."""
+    """The days from low to high with these parts; a part that is missing, or that no day has, is ignored."""
     days = np.arange(low, high + 1)
     for part, code in zip(parts, codes, strict=True):
         if part == MONTH:
             levels = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
         else:
             levels = (days + 3) % 7  # 1970 began on a Thursday
-        kept = days[levels == code]
-        days = kept if len(kept) else days
+        with_part = days[levels == code]
+        days = with_part if len(with_part) else days
     return days

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from hush.core.errors import QueryError, shown
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric
-from hush.schema.column import OTHER, OTHER_LABEL, Value, canonical
+from hush.schema.column import OTHER_LABEL, OTHER_VALUE, Value, canonical
 from hush.schema.column_kinds import FALSE_TEXTS, TRUE_TEXTS
 from hush.sql.scope import nearest, quote, refusal
 
@@ -142,11 +142,11 @@ def code_of(column: Categorical | Boolean, value: Value) -> int:
     if text in column.texts:
         return column.texts.index(text)
     if column.other_code is not None:
-        if text in {OTHER, OTHER_LABEL}:
+        if text in {OTHER_VALUE, OTHER_LABEL}:
             return column.other_code
         raise QueryError(
             f"{shown(value)} is not a declared value of column {column.name!r}: it is part of {OTHER_LABEL}, which "
-            f"{OTHER!r} stands for; {nearest(text, column.texts)}"
+            f"{OTHER_VALUE!r} stands for; {nearest(text, column.texts)}"
         )
     raise QueryError(f"{shown(value)} is not a declared value of column {column.name!r}; {nearest(text, column.texts)}")
 

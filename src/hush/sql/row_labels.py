@@ -20,7 +20,7 @@ from hush.core.errors import QueryError, SizeError
 from hush.schema import Categorical, Column, Date, Granularity, Schema, Stamp, Timestamp
 from hush.schema.column import OTHER_LABEL, Value
 from hush.schema.column_kinds import clamp_note, clamps
-from hush.schema.stamps import DATE, HOUR, MINUTE, MONTH, OF_TIME, WEEKDAY
+from hush.schema.stamps import DATE, HOUR, MINUTE, MONTH, TIME_PARTS, WEEKDAY
 from hush.sql.constants import is_literal
 from hush.sql.formula import Cells, combine
 from hush.sql.parsing import ParsedQuery
@@ -296,7 +296,7 @@ def with_stamp_parts(query: ParsedQuery, schema: Schema) -> ParsedQuery:
         by_day = isinstance(stamp, Timestamp) and stamp.granularity is Granularity.DAY
         if part in stamp.parts and (part != DATE or by_day):
             return _part_column(stamp, part)
-        if DATE in stamp.parts and part not in (DATE, *OF_TIME):
+        if DATE in stamp.parts and part not in (DATE, *TIME_PARTS):
             inner.replace(_part_column(stamp, DATE))
             return node
         raise QueryError(f"{quote(node)} is not known: {_parts_advice(stamp)}")

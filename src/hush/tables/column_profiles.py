@@ -19,7 +19,7 @@ from typing import Any
 
 from hush.core.errors import DataError, SizeError
 from hush.core.memory import readable
-from hush.schema.number_spelling import PLAIN, NumberSpelling
+from hush.schema.number_spelling import PLAIN_NUMBERS, NumberSpelling
 from hush.schema.stamps import ANY_DAY
 from hush.tables.dialects.dialect import Dialect, Family
 from hush.tables.refusal_causes import ALWAYS_MISSING, MISSING_AMONG_NUMBERS
@@ -79,7 +79,7 @@ class ColumnProfile:
     values: tuple[str, ...] | None
     marks: tuple[str, ...] = ()  # texts that mean missing among numbers
     texts: int = 0  # rows whose text is neither blank nor a mark for missing
-    spelling: NumberSpelling = PLAIN
+    spelling: NumberSpelling = PLAIN_NUMBERS
     points: tuple[float, ...] = ()
     edges: tuple[float, ...] = ()  # of bins that follow the rows; empty for bins of equal width
     step: float | None = None  # all numbers are multiples of it

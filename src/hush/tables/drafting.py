@@ -20,7 +20,7 @@ from hush.schema import Schema
 from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric
 from hush.schema.rules import FROM_PRIVATE_DATA
-from hush.schema.schema_toml import VERSION, entries_of, entry, header, read_toml, table
+from hush.schema.schema_toml import SCHEMA_VERSION, entries_of, entry, header, read_toml, table
 from hush.schema.stamps import DATE, HOUR, WEEKDAY, Stamp, TimeOfDay, Timestamp
 from hush.tables import frames
 from hush.tables.column_profiles import (
@@ -286,7 +286,7 @@ def draft_schema(
         notice = FROM_NAMES + (NO_HEADER if looks_like_rows else "")
     id_column = next((name for name in source.columns if names_a_unit(name)), "person_id")
     unit = UNIT_TEMPLATE.format(header=header(("unit",)), column=entry("column", id_column))
-    return "\n".join([notice, HOW_TO_CHOOSE, f"{entry('hush_schema', VERSION)}\n", unit, *sections])
+    return "\n".join([notice, HOW_TO_CHOOSE, f"{entry('hush_schema', SCHEMA_VERSION)}\n", unit, *sections])
 
 
 def _check_names(source: RowSource) -> None:

@@ -30,7 +30,7 @@ import numpy as np
 from hush.core.errors import DataError
 from hush.schema.column import Column, Outside, Part
 from hush.schema.column_kinds import FALSE_TEXTS, TRUE_TEXTS, Boolean, Categorical, Date, Granularity, Integer, Numeric
-from hush.schema.stamps import HOUR, MINUTE, MONTH, OF_TIME, WEEKDAY, TimeOfDay
+from hush.schema.stamps import HOUR, MINUTE, MONTH, TIME_PARTS, WEEKDAY, TimeOfDay
 from hush.tables.dialects.dialect import DAY_FAMILIES, NUMBER_FAMILIES, Dialect, Family, type_name
 
 LARGEST_TREE = 24  # bins
@@ -276,7 +276,7 @@ class _Encoder:
         if level is None and isinstance(self.column, Date):
             level = self._period(self.column, day)
         below, above = (
-            "NULL" if not stamp.clamps else level if part.name in OF_TIME else str(stamp.day_code(part.name, bound))
+            "NULL" if not stamp.clamps else level if part.name in TIME_PARTS else str(stamp.day_code(part.name, bound))
             for bound in (start, end)
         )
         return Encoding(

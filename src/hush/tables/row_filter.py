@@ -61,10 +61,7 @@ class RowFilter:
         if len(nodes) > MOST_NODES:
             raise DataError(f"where= has more than {MOST_NODES:,} parts; write a shorter condition")
         for node in nodes:
-            subquery = isinstance(node, exp.In) and (
-                not node.args.get("expressions") or any(node.args.get(key) for key in ("query", "unnest", "field"))
-            )
-            if subquery or type(node).__name__ not in _ALLOWED_NODES:
+            if not _is_allowed(node):
                 raise DataError(
                     f"where= holds {node.key.upper()!r}, which is not a test of one row's values; {SUPPORTED}"
                 )
@@ -96,6 +93,13 @@ class RowFilter:
         aliases = ", ".join(f"c{at}" for at in range(len(source.columns)))
         select = f"SELECT * FROM ({source.select}) AS held({aliases}) WHERE TRY({condition})"
         return replace(source, select=select)
+
+
+def _is_allowed(node: exp.Expr) -> bool:
+    """Whether a node tests the values of one row; IN must have a list of values, and no query."""
+    if type(node).__name__ != "In":
+        return type(node).__name__ in _ALLOWED_NODES
+    return bool(node.args.get("expressions")) and not any(node.args.get(key) for key in ("query", "unnest", "field"))
 
 
 def _typed(

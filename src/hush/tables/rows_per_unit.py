@@ -153,18 +153,11 @@ class CappedRows:
 
         The flags are those of the columns, then of the counts, then of rows without an id and of rounded ids.
         """
-        width, counts, unit = len(self.columns), self.source.counts, self._unit.column
-        messages = [refusal(column) for column, bad in zip(self.columns, refused[:width], strict=True) if bad]
-        flags = list(refused[width:])
+        width, counts = len(self.columns), self.source.counts
+        messages, flags = self.misfits(refused[:width]), list(refused[width:])
         if counts is not None and flags.pop(0):
             messages.append(refused_counts(counts))
-        if unit is not None and flags[0]:
-            messages.append(
-                f"the unit column {unit!r} is missing in some rows (how many is private); "
-                "fill it in or leave these rows out of the source"
-            )
-        if unit is not None and flags[1]:
-            messages.append(rounded_ids(unit))
+        messages += self.unit_misfits(*flags)
         option = "" if counts is None else f" --counts {shlex.quote(counts)}"
         raise_together(messages, SEE_ALL_CAUSES.format(option=option))
         if counts is not None and total > LARGEST_TOTAL:
@@ -184,6 +177,18 @@ class CappedRows:
         if self._unit.column is not None:
             return " OR ".join([ORPHAN_FLAG, ROUNDED_FLAG, *counts, *self._refusals])
         return " OR ".join([*counts, *(self._refusals[index] for index in columns or range(len(self.columns)))])
+
+    def misfits(self, refused: Sequence[bool]) -> list[str]:
+        """A message for each column that holds a refused value."""
+        return [refusal(column) for column, bad in zip(self.columns, refused, strict=True) if bad]
+
+    def unit_misfits(self, orphans: bool = False, rounded: bool = False) -> list[str]:
+        """A message if some rows have no id, and one if some ids may have been rounded."""
+        missing = (
+            f"the unit column {self._unit.column!r} is missing in some rows (how many is private); "
+            "fill it in or leave these rows out of the source"
+        )
+        return [missing] * orphans + [rounded_ids(str(self._unit.column))] * rounded
 
     def _kept(self, encoded: str, numbers: Sequence[str]) -> str:
         """SQL of the rows that are kept of each unit, ordered by their codes and then by these numbers."""

@@ -26,8 +26,8 @@ from hush.schema import (
 )
 from hush.schema.column import LARGEST_INTEGER, canonical
 from hush.schema.column_kinds import KINDS
-from hush.schema.number_spelling import PLAIN, NumberSpelling
-from hush.schema.stamps import WEEKDAYS, WIDTHS
+from hush.schema.number_spelling import PLAIN_NUMBERS, NumberSpelling
+from hush.schema.stamps import MINUTE_WIDTHS, WEEKDAYS
 
 ALL_KINDS: tuple[type[Column], ...] = tuple(KINDS.values())
 ODD_NAMES = ("a.b", 'say "hi"', "new\nline", "tab\t", "back\\slash", "😀", "\x00\x1b[31m", "été", "#", "[x]", "a = 1")
@@ -38,7 +38,7 @@ _integers = st.integers(-LARGEST_INTEGER, LARGEST_INTEGER)
 _floats = st.floats(allow_nan=False, allow_infinity=False)
 
 
-spellings = st.just(PLAIN) | st.builds(
+spellings = st.just(PLAIN_NUMBERS) | st.builds(
     lambda marks, strip: NumberSpelling(decimal=marks[0], thousands=marks[1], strip=strip),
     st.sampled_from([(".", ""), (",", ""), (",", "."), (".", ","), (",", " "), (".", "'"), (".", "_")]),
     st.sampled_from([(), ("€",), ("%", "$"), ("EUR", "US$")]),
@@ -118,7 +118,7 @@ def stamps(draw: st.DrawFn, name: str = "x") -> Stamp:
         marks = _texts.filter(lambda text: text.strip() not in (*WEEKDAYS, "(missing)"))
         shared["missing_values"] = tuple(draw(st.lists(marks, max_size=2)))
     if "minute" in parts:
-        shared["minutes"] = draw(st.sampled_from(WIDTHS))
+        shared["minutes"] = draw(st.sampled_from(MINUTE_WIDTHS))
     if not dated:
         return TimeOfDay(**shared)
     if "date" in parts:
