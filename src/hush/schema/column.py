@@ -182,4 +182,4 @@ def alike(levels: list[Value]) -> list[Value]:
 
 def check_outside(name: str, policy: str) -> Outside:
     """The policy by its name."""
-    return Outside(check_choice(SchemaError, f"column {name!r}: outside", policy, list(Outside)))
+    return Outside(check_choice(SchemaError, f"column {name!r}: outside", policy, map(str, Outside)))

@@ -473,7 +473,7 @@ class Date(Column):
         if self.start > self.end:
             raise SchemaError(f"column {self.name!r}: start = {self.start} is after end = {self.end}; swap them")
         granularity = check_choice(
-            SchemaError, f"column {self.name!r}: granularity", self.granularity, list(Granularity)
+            SchemaError, f"column {self.name!r}: granularity", self.granularity, map(str, Granularity)
         )
         object.__setattr__(self, "granularity", Granularity(granularity))
         object.__setattr__(self, "outside", check_outside(self.name, self.outside))
