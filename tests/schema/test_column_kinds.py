@@ -197,7 +197,7 @@ BAD = [
     (lambda: Numeric.equal_width(name="x", low=0, high=math.inf, bins=2), "high=inf: expected a finite number"),
     (lambda: Numeric.equal_width(name="x", low=0, high=1, bins=0), "bins=0: expected a whole number from 1"),
     (lambda: Numeric.equal_width(name="x", low=0, high=1, bins=True), "bins=True: expected a whole number from 1"),
-    (lambda: Numeric.equal_width(name="x", low=0, high=1, bins=10**9), "at most 1048576 are possible"),
+    (lambda: Numeric.equal_width(name="x", low=0, high=1, bins=10**9), "expected a whole number from 1 to 1,048,576"),
     (lambda: Date(name="x", start="2020-01-01", end=dt.date(2021, 1, 1)), "expected a date such as 2020-01-31"),
     (lambda: Date(name="x", start=dt.datetime(2020, 1, 1), end=dt.date(2021, 1, 1)), "expected a date such as"),
     (lambda: Date(name="x", start=dt.date(2021, 1, 1), end=dt.date(2020, 1, 1)), "is after end = 2020-01-01; swap"),

@@ -357,7 +357,7 @@ def test_the_command_line_counts_with_spark(spark, tmp_path: Path) -> None:
 def test_a_draft_takes_the_declared_types(spark) -> None:
     frame = spark.sql("SELECT 1 AS n, 'a' AS t, DATE '2020-01-01' AS d")
     assert draft_schema(frame).count("# the declared type") == 3
-    with pytest.raises(DataError, match="Spark does not look at rows for a draft; write some rows to Parquet"):
+    with pytest.raises(DataError, match="hush does not draft from rows of Spark; write some rows to Parquet"):
         draft_schema(frame, from_data=True)
 
 

@@ -98,7 +98,7 @@ def read_profiles(source: RowSource, kinds: Sequence[str]) -> list[ColumnProfile
     """
     if not source.dialect.drafts:
         raise DataError(
-            f"{source.name}: Spark does not look at rows for a draft; write some rows to Parquet and draft from these, "
+            f"{source.name}: hush does not draft from rows of Spark; write some rows to Parquet and draft from these, "
             "or draft from the declared types, without --from-data"
         )
     columns = [k for k, kind in enumerate(kinds) if kind != UNSUPPORTED]
@@ -116,10 +116,10 @@ def read_profiles(source: RowSource, kinds: Sequence[str]) -> list[ColumnProfile
         profiles |= {k: _binned(source, kinds, k, profiles[k]) for k in columns if profiles[k].kind in _NUMBER_KINDS}
     except SizeError:
         raise DataError(
-            f"{source.name}: too large to look at in {readable(DRAFT_MEMORY)}; draft without the data"
+            f"{source.name}: too large to draft from in {readable(DRAFT_MEMORY)}; draft without the data"
         ) from None
     if columns and not facts[columns[0]]["total"]:
-        raise DataError(f"{source.name}: there are no rows to look at; draft from the header alone")
+        raise DataError(f"{source.name}: there are no rows to draft from; draft from the header alone")
     return [profiles.get(k) for k in range(len(kinds))]
 
 

@@ -151,12 +151,12 @@ def _date(first: dt.date, last: dt.date, shared: dict[str, Any]) -> Date:
 
 
 HOW_TO_CHOOSE = """\
-# How many bins? Every count gets the same noise, so a bin should hold many more rows than the noise is
-# wide. Begin with round steps that people would use anyway; 10 to 30 bins serve most columns.
+# How many bins? Every count gets the same noise, so a bin should hold many more rows than the standard
+# error. Begin with round steps that people would use anyway; 10 to 30 bins suit most columns.
 # Which epsilon? It bounds what all releases of a table together tell about one person: 1 is common, 0.1
 # strict, and above 10 it means little. Before anything is read or spent,
 # `hush plan SCHEMA --workload '<=2-way' --epsilon 1 --delta 1e-9 --rows 10000` shows the error of the counts:
-# use wider bins, or ask for less, until it is small beside them.
+# use wider bins, or ask for less, until the error is small compared to the counts.
 """
 NOT_PRIVATE = """\
 # ===================================================================================================
@@ -167,22 +167,22 @@ NOT_PRIVATE = """\
 #  with it would not be differentially private, and hush refuses to make it.
 #
 #  Go through the columns. Replace each entry by what is publicly known about the column (a code book, a
-#  questionnaire, the law), then delete its line from_private_data. At last, delete this notice.
+#  questionnaire, the law), then delete its line from_private_data. Finally, delete this notice.
 # ===================================================================================================
 """
 FROM_PUBLIC_ROWS = """\
-# A schema drafted from rows that were called public: values and bounds below are those of the rows.
-# For a table whose rows are private, check that they are not taken from it.
+# A schema drafted from rows that were declared public: values and bounds below are those of the rows.
+# Before you use it for a private table, check that these rows do not come from that table.
 """
 UNIT_TEMPLATE = """\
-# Whose presence is hidden: a row, unless a person may have several. Then name the id column:
+# Who is protected: one row, unless a person may have several rows. Then name the id column:
 # {header}
 # {column}
-# max_rows = 1            # rows of one person that are used at most; the rest are left out
+# max_rows = 1            # at most so many rows of a person are used; the rest are left out
 """
 NO_HEADER = """\
-# CHECK: some names are numbers. If the file has no line of names, its first row stands here; it is private:
-# delete this draft and add the line of names.
+# CHECK: some names are numbers. If the file has no header line, these are the values of its first row, which
+# are private: delete this draft and add a header line to the file.
 """
 FROM_NAMES = """\
 # A first schema, drafted from column names and declared types; no row was read.
@@ -193,26 +193,26 @@ _COLUMN_TEMPLATES = {
     "categorical": (
         'kind = "categorical"      # {choice}',
         "values = []               # fill in: every value that may occur, each in quotes",
-        "# other = true            # gives all values that are not listed a level of their own",
+        "# other = true            # one level for all values that are not listed",
     ),
     "boolean": ('kind = "boolean"          # {choice}',),
     "integer": (
         'kind = "integer"          # {choice}',
         "# low =                   # fill in: the smallest possible integer",
         "# high =                  # fill in: the largest possible integer",
-        "# bins = 20               # counts runs of integers; without it each integer is a level",
-        "# points = [0]            # with bins: integers that many rows hold, as levels of their own",
-        '# outside = "clamp"       # takes what lies outside for the nearer bound instead of refusing it',
+        "# bins = 20               # ranges of integers; without bins each integer is a level",
+        "# points = [0]            # with bins: frequent integers, which get levels of their own",
+        '# outside = "clamp"       # moves values outside to the nearer bound instead of refusing them',
     ),
     "numeric": (
         'kind = "numeric"          # {choice}',
         "# low =                   # fill in: the lower bound",
         "# high =                  # fill in: the upper bound",
         "bins = 32                 # of equal width; or remove it and write edges = [0, 10, 100]",
-        "# points = [0]            # numbers that many rows hold, as levels of their own",
-        "# step = 0.1              # of which the numbers are multiples; synthetic rows keep to it",
+        "# points = [0]            # frequent numbers, which get levels of their own",
+        "# step = 0.1              # if all numbers are multiples of 0.1; synthetic rows are then too",
         '# decimal = ","           # if texts spell 1,5; also thousands = "." and strip = ["€", "%"]',
-        '# outside = "clamp"       # takes what lies outside for the nearer bound instead of refusing it',
+        '# outside = "clamp"       # moves values outside to the nearer bound instead of refusing them',
     ),
     "date": (
         'kind = "date"             # {choice}',
@@ -233,7 +233,7 @@ _COLUMN_TEMPLATES = {
     ),
 }
 _MISSING_TEMPLATE = (
-    '# missing = true          # if a cell may be empty; missing_values = ["?"] names marks that mean so'
+    '# missing = true          # if a cell may be empty; missing_values = ["?"] lists texts that mean missing'
 )
 
 
@@ -304,9 +304,9 @@ def _check_names(source: RowSource) -> None:
 
 def _skeleton(name: str, declared: str) -> str:
     if declared == UNSUPPORTED:
-        return _left_out(name, "its type is not one that hush can count")
+        return _left_out(name, "hush cannot count its type")
     if names_a_unit(name):
-        return _left_out(name, "it looks like an id, which is a unit and not a column to count")
+        return _left_out(name, "it looks like an id: a unit, not a column to count")
     kind = kind_from_name(name) if declared == UNKNOWN else declared
     rest = ", ".join(f'"{choice}"' for choice in _COLUMN_TEMPLATES if choice != kind)
     choice = f"a guess; or {rest}" if declared == UNKNOWN else "the declared type"
@@ -316,13 +316,13 @@ def _skeleton(name: str, declared: str) -> str:
 
 def _from_rows(name: str, profile: ColumnProfile | None, *, public: bool) -> str:
     if profile is None:
-        return _left_out(name, "its type is not one that hush can count")
+        return _left_out(name, "hush cannot count its type")
     if not profile.kind:
         return _left_out(name, "no cell holds a value")
     if names_a_unit(name) and profile.distinct > MOST_VALUES // 10:
-        return _left_out(name, "it looks like an id, which is a unit and not a column to count")
+        return _left_out(name, "it looks like an id: a unit, not a column to count")
     if profile.near_unique and profile.values is not None:
-        return _left_out(name, "nearly every row has a text of its own, such as a name or a ticket")
+        return _left_out(name, "nearly every row has a different text, such as a name or a ticket")
     if profile.kind == "categorical" and profile.values is None:
         return _left_out(
             name, f"it has more than {MOST_VALUES} different texts, or some of more than {LONGEST_VALUE} characters"

@@ -56,7 +56,7 @@ def test_without_memory_files_a_temporary_one_serves(monkeypatch) -> None:
     ("content", "words"),
     [
         (b"", "standard input is empty"),
-        (gzip.compress(CSV, mtime=0), "standard input is packed by gzip; unpack it first"),
+        (gzip.compress(CSV, mtime=0), "standard input is compressed with gzip; decompress it first"),
         (b"x,y\n1,2\n", "standard input: none of the schema's columns is in the first line"),
         (b"age\nhunter2\n", "column 'age' holds values outside its declared levels"),
         (b'age\n"hunter2\n', "standard input: a quoted field is not closed"),

@@ -1,7 +1,7 @@
-"""Dialect: what hush asks of an engine that holds rows: its types, the SQL text of values, and its sessions.
+"""Dialect: what hush needs of an engine that holds rows: its types, SQL for values, and sessions.
 
-The coding of values, the cap on rows per unit and the counting are written once, against this class. A further engine
-is one more file beside `duckdb.py`. Every engine must code a value alike, so that all sources agree on every cell.
+Coding, the cap on rows per unit, and counting are written once, against this class. A new engine is one more file next
+to `duckdb.py`. All engines must give a value the same code, so that counts do not depend on the engine.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ HASH_DIGITS = 15  # hexadecimal digits of the hash: 60 bits, which a signed 64-b
 
 
 class Rereadable(Protocol):
-    """Rows that every call gives anew."""
+    """Rows that every call reads again."""
 
     schema: pa.Schema
 
@@ -115,11 +115,11 @@ class Dialect(ABC):
         return '"' + name.replace('"', '""') + '"'
 
     def table_names(self, table: str) -> list[str]:
-        """What a user's table may mean: one identifier, or several with dots between them."""
+        """How a table may be spelled: as one identifier, or as several with dots between them."""
         return list(dict.fromkeys((self.quoted(table), ".".join(map(self.quoted, table.split("."))))))
 
     def literal(self, text: str) -> str:
-        """A text."""
+        """A text literal."""
         return "'" + text.replace("'", "''") + "'"
 
     def day(self, day: dt.date) -> str:
@@ -132,7 +132,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def number(self, number: float) -> str:
-        """A 64-bit float, infinite and NaN ones too."""
+        """A 64-bit float, including infinities and NaN."""
 
     # Coding of values
 
@@ -149,7 +149,7 @@ class Dialect(ABC):
         return f"isnan({x})"
 
     def as_number(self, x: str, family: Family) -> str:
-        """A boolean or a number as the 64-bit float next to it."""
+        """A boolean or a number as the nearest 64-bit float."""
         return self.cast(x, self.number_type)
 
     def is_whole(self, x: str) -> str:
@@ -157,7 +157,7 @@ class Dialect(ABC):
         return f"{x} = trunc({x})"
 
     def is_finite(self, x: str) -> str:
-        """Whether a timestamp is one that a calendar has."""
+        """Whether a timestamp is a date of the calendar, not an infinity."""
         return f"isfinite({x})"
 
     def written(self, x: str, family: Family) -> str:
@@ -166,10 +166,10 @@ class Dialect(ABC):
 
     @abstractmethod
     def in_utc(self, x: str, family: Family) -> str:
-        """A timestamp as one without a zone, in UTC."""
+        """A timestamp in UTC, without a zone."""
 
     def as_text(self, x: str, family: Family) -> str:
-        """The text by which x is compared: the SQL twin of `hush.schema.column.canonical`, but for trimming.
+        """The text by which x is compared: the same as `hush.schema.column.canonical`, but not trimmed.
 
         A float32 is compared by its own shortest digits, so that 0.1 stored in four bytes equals a declared 0.1. A
         timestamp at midnight is compared as its date, one with a time zone by its time in UTC.
@@ -198,9 +198,9 @@ class Dialect(ABC):
         )
 
     def as_id(self, x: str, family: Family) -> str:
-        """The text of a unit's id without rounding: NULL where missing or blank, empty where it may be rounded.
+        """The text of a unit's id without rounding: NULL if missing or blank, empty if it may have been rounded.
 
-        Whatever the source tells apart stays apart, while 7, 7.0 and 7.00 are one id whatever type holds them.
+        Ids that differ in the source stay different, while 7, 7.0 and 7.00 are one id in any type.
         """
         text = self.written(x, family)
         match family:
@@ -223,14 +223,14 @@ class Dialect(ABC):
 
     @abstractmethod
     def matches(self, x: str, pattern: str) -> str:
-        """Whether the whole of a text is what a pattern of ours describes."""
+        """Whether a whole text matches a regular expression."""
 
     def distinct(self, x: str) -> str:
         """About how many different values a group holds."""
         return f"approx_count_distinct({x})"
 
     def frequent(self, x: str, count: int) -> str | None:
-        """About the most frequent values of a group, as a list; None where the engine must be asked by GROUP BY."""
+        """About the most frequent values of a group, as a list; None if the engine needs a GROUP BY for that."""
         return None
 
     @abstractmethod
@@ -239,26 +239,26 @@ class Dialect(ABC):
 
     @abstractmethod
     def as_bytes(self, x: str) -> str:
-        """The bytes of a text, which no collation compares."""
+        """The bytes of a text, to which no collation applies."""
 
     def text_bytes(self, text: str) -> str:
-        """The bytes of a given text."""
+        """The bytes of a text literal."""
         return self.as_bytes(self.literal(text))
 
     @abstractmethod
     def number_or_null(self, x: str) -> str:
-        """The number that a text spells; NULL where it spells none."""
+        """The number that a text spells; NULL if it spells none."""
 
     @abstractmethod
     def whole_or_null(self, x: str) -> str:
-        """The 64-bit integer that a text spells in digits, zeros after the point aside; NULL where it spells none."""
+        """The 64-bit integer that a text spells, in digits or with zeros after the point; NULL if it spells none."""
 
     def without(self, x: str, pattern: str) -> str:
         """A text without the parts that match a pattern."""
         return f"regexp_replace({x}, {self.literal(pattern)}, '', 'g')"
 
     def spelled_number_or_null(self, x: str, spelling: NumberSpelling) -> str:
-        """The number that a trimmed text spells in a spelling; NULL where it spells none."""
+        """The number that a trimmed text spells in a given spelling; NULL if it spells none."""
         plain = f"replace({self.without(x, spelling.dropped)}, {self.literal(spelling.decimal)}, '.')"
         return (
             f"CASE WHEN {self.matches(x, spelling.pattern)} THEN {self.number_or_null(plain)} "
@@ -271,15 +271,15 @@ class Dialect(ABC):
 
     @abstractmethod
     def moment_or_null(self, x: str) -> str:
-        """The moment that a trimmed text spells, in UTC where it has a time zone; NULL where it spells none."""
+        """The time that a trimmed text spells, in UTC if it has a time zone; NULL if it spells none."""
 
     @abstractmethod
     def time_or_null(self, x: str) -> str:
-        """The moment of `ANY_DAY` whose time a trimmed text spells, on the day after for 24:00; else NULL."""
+        """The time of day that a trimmed text spells, on `ANY_DAY`, or the next day for 24:00; NULL if none."""
 
     @abstractmethod
     def as_moment(self, x: str) -> str:
-        """A date or a timestamp as one without a zone, in UTC, rounded down to microseconds; infinite if beyond."""
+        """A date or a timestamp in UTC, without a zone, rounded down to microseconds; infinite if out of range."""
 
     @abstractmethod
     def element(self, values: Sequence[str], index: str) -> str:
@@ -287,15 +287,15 @@ class Dialect(ABC):
 
     @abstractmethod
     def declare_texts(self, session: Any, name: str, texts: Sequence[str]) -> None:
-        """Number some texts for `position`, under a name that lasts as long as the session."""
+        """Number some texts for `position`, under a name that is valid for the session."""
 
     @abstractmethod
     def position(self, x: str, name: str, size: int) -> str:
-        """The number of a text among the `size` declared under `name`; NULL where it is none of them."""
+        """The number of a text among the `size` texts declared under `name`; NULL if it is none of them."""
 
     @abstractmethod
     def days_since(self, x: str, start: dt.date) -> str:
-        """How many days a date lies after another one."""
+        """The days from `start` to a date."""
 
     @abstractmethod
     def whole_ratio(self, x: str, divisor: int) -> str:
@@ -310,7 +310,7 @@ class Dialect(ABC):
         return f"{x} * {x}"
 
     def scaled(self, x: str, factor: float) -> str:
-        """A float times a positive number that does not make it overflow; may be 0 where it is below 1/2."""
+        """A float times a positive factor that does not make it overflow; results below 1/2 may become 0."""
         return f"{x} * {self.number(factor)}"
 
     def part(self, part: str, x: str) -> str:
@@ -343,7 +343,7 @@ class Dialect(ABC):
         )
 
     def unpivoted_counts(self, keys: Mapping[int, str], rows: str, weight: str | None = None) -> str:
-        """The same in one pass that makes a line of every key of every row."""
+        """The same, in one pass that turns every key of every row into a line."""
         lines = ", ".join(f"(CAST({scan} AS BIGINT), {key})" for scan, key in keys.items())
         return (
             f"SELECT scan, cell, {self.counted(weight)} AS n FROM ({rows}) AS coded "
@@ -371,7 +371,7 @@ class Dialect(ABC):
     def open_table(
         self, source: Any, table: str | None, query: str | None, *, timeout: float | None = None
     ) -> RowSource:
-        """A table or a query of what the engine holds; no statement may take more seconds than `timeout`.
+        """A table or a query of the engine; no statement may take more seconds than `timeout`.
 
         Privacy: reads no row. The name of the source has neither user nor password in it.
         """
@@ -409,7 +409,7 @@ class Dialect(ABC):
 
 
 def unit_hash_of(unit: bytes) -> int:
-    """The first 60 bits of SHA-256 of a key and an id: what every engine computes alike.
+    """The first 60 bits of SHA-256 of a key and an id, the same on every engine.
 
     >>> unit_hash_of(b"7")
     930409754133007259

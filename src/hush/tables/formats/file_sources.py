@@ -71,7 +71,7 @@ def file_source(
         pipe = standard_input()
         head = _head(pipe)
         if head.startswith(GZIP_START):
-            raise DataError(f"{STANDARD_INPUT} is packed by gzip; unpack it first: gzip -dc FILE | hush ...")
+            raise DataError(f"{STANDARD_INPUT} is compressed with gzip; decompress it first: gzip -dc FILE | hush ...")
         if head.startswith(PARQUET_START):
             return _parquet(STANDARD_INPUT, [pipe], connect())
         return _csv(STANDARD_INPUT, [pipe], wanted, connect())
