@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hush import Budget
-from hush.audit.membership import CANARY, DOMAIN, Attacker, MembershipAudit, generated_table
+from hush.audit.membership import AUDIT_DOMAIN, CANARY_CODES, Attacker, MembershipAudit, generated_table
 from hush.core.errors import BudgetError
 from hush.mechanisms import AIM, MST, MWEM, Direct, DualQuery, Gaussian, Independent, PrivBayes, Residual
 from hush.mechanisms.mechanism import Mechanism
@@ -28,10 +28,10 @@ def outcome(audit: MembershipAudit) -> tuple[bool, bool]:
 def test_the_tables_are_neighbours() -> None:
     for rows in (1, 3):
         absent, present = (generated_table(canary=canary, max_rows_per_unit=rows) for canary in (False, True))
-        clique = DOMAIN.attributes
+        clique = AUDIT_DOMAIN.attributes
         moved = present.counts([clique])[clique] - absent.counts([clique])[clique]
-        assert moved[CANARY] == rows == np.abs(moved).sum()
-        assert absent.counts([clique])[clique][CANARY] == 0
+        assert moved[CANARY_CODES] == rows == np.abs(moved).sum()
+        assert absent.counts([clique])[clique][CANARY_CODES] == 0
         assert absent.unit.max_rows == rows
 
 

@@ -1,23 +1,26 @@
-"""The audit as a whole, in Python, in the terminal and as a page."""
+"""The audit as a whole, in Python, in the terminal and as a page; sampler checks find planted faults."""
 
 import json
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 import hush
-from hush.audit import Audit, Finding, samplers
-from hush.audit.audit_page import audit_html
+from hush.audit import Audit, Finding, check_samplers, self_check
 from hush.cli.main import main
+from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from hush.privacy.selection import ExponentialMechanism
 
 
 @pytest.fixture(autouse=True)
 def fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samplers, "SAMPLES", 20_000)
-    monkeypatch.setattr(samplers, "CHOICES", 2_000)
+    """A twentieth of a scale is found with 10^5 draws, a quarter with far fewer."""
+    monkeypatch.setattr(self_check, "DRAWS", 20_000)
+    monkeypatch.setattr(self_check, "CHOICES", 2_000)
 
 
 def command(*arguments: object) -> Result:
@@ -80,13 +83,13 @@ def test_bad_input_is_refused(arguments: list[str], message: str) -> None:
 
 
 def test_the_page_shows_what_was_proven_and_escapes_everything() -> None:
-    page = audit_html(made(passed=True, text="<script>alert(1)</script>"))
+    page = made(passed=True, text="<script>alert(1)</script>").html()
     assert "<script>" not in page
     assert "rho ≥ 0.12345" in page
     assert "1 of 1" in page
     assert "A check failed" not in page
     assert "proves no privacy" in page
-    failed = audit_html(made(passed=False))
+    failed = made(passed=False).html()
     assert "A check failed" in failed
     assert "1 of 1 checks FAILED: x." in failed
 
@@ -102,7 +105,7 @@ def test_the_headline_tells_the_generated_table_from_the_users_files() -> None:
             Finding(section="Ledger budget.db", check="dataset people", passed=True, detail="", facts=spent),
         )
     )
-    cards = re.findall(r"<div><b>(.*?)</b><span>(.*?)</span></div>", audit_html(both))
+    cards = re.findall(r"<div><b>(.*?)</b><span>(.*?)</span></div>", both.html())
     assert cards == [
         ("3 of 3", "checks passed"),
         ("rho ≥ 0.12345", "lost on the generated table, as an attacker proved"),
@@ -110,8 +113,8 @@ def test_the_headline_tells_the_generated_table_from_the_users_files() -> None:
         ("epsilon = 0.15", "stated by your release people.hush"),
         ("rho = 0.25", "spent on your dataset people, by the ledger"),
     ]
-    assert "says nothing about what your own releases cost" in audit_html(both)
-    assert "generated table" not in audit_html(Audit(findings=both.findings[1:])).split("What this means")[0]
+    assert "says nothing about what your own releases cost" in both.html()
+    assert "generated table" not in Audit(findings=both.findings[1:]).html().split("What this means")[0]
 
 
 def test_similarity_is_never_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,3 +127,49 @@ def test_similarity_is_never_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
     result = hush.audit.audit("direct", runs=0)
     words = " ".join(finding.check + finding.detail for finding in result.findings).lower()
     assert not any(word in words for word in ("similar", "distance", "closest"))
+
+
+def test_samplers_and_controls_pass() -> None:
+    """False alarms at a rate of 1e-4, by `FALSE_ALARMS`."""
+    findings = check_samplers()
+    assert [finding.check.startswith("control") for finding in findings] == [False, True] * 3
+    assert all(finding.passed for finding in findings)
+
+
+@pytest.mark.parametrize("law", [DiscreteGaussian, DiscreteLaplace])
+def test_noise_that_is_too_small_is_found(law: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = law.sample
+
+    def narrower(self: Any, shape: Any, entropy: Any) -> Any:
+        scale = self.variance_parameter if law is DiscreteGaussian else self.scale
+        return original(law(scale * 16 / 25 if law is DiscreteGaussian else scale * 4 / 5), shape, entropy)
+
+    monkeypatch.setattr(law, "sample", narrower)
+    failed = {finding.check for finding in check_samplers() if not finding.passed}
+    assert f"discrete {'Gaussian' if law is DiscreteGaussian else 'Laplace'} noise" in failed
+
+
+def test_repeated_noise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = DiscreteLaplace.sample
+
+    def twice(self: Any, shape: int, entropy: Any) -> Any:
+        return np.repeat(original(self, shape // 2, entropy), 2)
+
+    monkeypatch.setattr(DiscreteLaplace, "sample", twice)
+    assert not next(finding for finding in check_samplers() if finding.check == "discrete Laplace noise").passed
+
+
+def test_choices_that_are_too_sharp_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = ExponentialMechanism.choose
+
+    def sharper(self: Any, scores: Any, entropy: Any) -> int:
+        return original(ExponentialMechanism(self.epsilon * 2), scores, entropy)
+
+    monkeypatch.setattr(ExponentialMechanism, "choose", sharper)
+    assert not next(finding for finding in check_samplers() if finding.check == "exponential mechanism").passed
+
+
+def test_a_test_that_sees_nothing_fails_its_control(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(self_check, "law_pvalue", lambda *_: 1.0)
+    failed = [finding.check for finding in check_samplers() if not finding.passed]
+    assert failed == [f"control: discrete {name} noise off by a quarter" for name in ("Gaussian", "Laplace")]

@@ -14,7 +14,6 @@ import pytest
 
 from browser import browse
 from hush.audit import Audit, Finding
-from hush.audit.audit_page import audit_html
 from hush.release.release import Release
 from hush.report import report_html, write_report
 from hush.schema import Categorical, Integer, Numeric, Schema, Unit
@@ -120,7 +119,7 @@ def test_the_page_of_an_audit_fits_a_phone(tmp_path: Path) -> None:
         Finding(section=section, check=f"check {LONG}", passed=True, detail=f"{LONG} " * 3, facts=facts)
         for section in ("Samplers", "Membership audit on a generated table", f"Release {LONG}")
     )
-    (tmp_path / "page.html").write_text(audit_html(Audit(findings=findings)), encoding="utf-8")
+    (tmp_path / "page.html").write_text(Audit(findings=findings).html(), encoding="utf-8")
     found = measured(tmp_path, 400)
     assert found["beyond"] == []
     assert found["needed"] == 400

@@ -1,4 +1,4 @@
-"""The owner's self-check: are the samplers exact, does a mechanism lose more than it states, do the records agree?
+"""The owner's self-check: are the samplers exact, does a mechanism lose more privacy than it states, do records agree?
 
 >>> Rates.of(70, 30, 100, confidence=0.99).epsilon > 0.2  # a test that is right 7 times in 10 proves a loss
 True
@@ -8,8 +8,7 @@ from hush.audit.findings import Audit, Finding
 from hush.audit.lower_bounds import Rates
 from hush.audit.membership import Membership, MembershipAudit
 from hush.audit.records import check_ledger, check_release
-from hush.audit.samplers import check_samplers
-from hush.audit.self_check import audit
+from hush.audit.self_check import audit, check_samplers
 
 __all__ = [
     "Audit",

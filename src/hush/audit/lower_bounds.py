@@ -1,7 +1,7 @@
-"""Lower bounds on privacy loss: how much a test that tells two neighbouring tables apart proves was lost.
+"""Lower bounds on privacy loss: how much loss is proven by a test that distinguishes two neighbouring tables.
 
-A test says "present" with probability p where the unit is present, and q where it is absent. Whatever the test looks
-at, a mechanism that keeps its promise limits p and q together:
+A test says "present" with probability p if the unit is present, and q if it is absent. Whatever the test uses, a
+mechanism that keeps its promise limits p and q:
 
     epsilon, delta:  p <= e^epsilon q + delta,  and the same for the complements 1 - q and 1 - p;
     rho of zCDP:     D_alpha(p || q) <= alpha rho for every order alpha > 1, both ways round (data processing).
@@ -24,26 +24,27 @@ import numpy as np
 
 from hush.core.arrays import Floats
 
-ORDERS = np.concatenate([[1.0], np.geomspace(1.01, 64.0, 60)])
+RENYI_ORDERS = np.concatenate([[1.0], np.geomspace(1.01, 64.0, 60)])
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """A test says "present" at least this often where the unit is, and at most this often where it is not."""
+    """Bounds on a test: it says "present" at least this often if the unit is present, at most this often if absent."""
 
     present: float
     absent: float
 
     @classmethod
     def of(cls, hits_present: int, hits_absent: int, runs: int, confidence: float) -> Rates:
-        """Bounds that hold together with this confidence, from hits in as many runs on either table.
+        """Bounds that hold jointly with this confidence, from the hits in `runs` runs on each table.
 
         >>> rates = Rates.of(10, 0, 10, 0.9)
         >>> round(rates.present, 3), round(rates.absent, 3)
         (0.741, 0.259)
         """
-        each = (1 - confidence) / 2
-        return cls(float(_at_least(hits_present, runs, each)), float(_at_most(hits_absent, runs, each)))
+        chance = (1 - confidence) / 2  # that one of the two bounds is wrong
+        present, absent = _at_least(hits_present, runs, chance), 1.0 - _at_least(runs - hits_absent, runs, chance)
+        return cls(float(present), float(absent))
 
     @property
     def epsilon(self) -> float:
@@ -51,7 +52,7 @@ class Rates:
         return self.epsilon_at(0.0)
 
     def epsilon_at(self, delta: float) -> float:
-        """The least epsilon that allows these rates at a delta; 0 if the test tells nothing."""
+        """The least epsilon that allows these rates at a delta; 0 if the test proves nothing."""
         ratios = [(self.present - delta, self.absent), (1 - self.absent - delta, 1 - self.present)]
         return max(0.0, *(math.log(above / below) if above > 0 else 0.0 for above, below in ratios))
 
@@ -61,11 +62,11 @@ class Rates:
         p, q = self.present, self.absent
         if p <= q:
             return 0.0
-        return max(float((_binary_divergence(a, b) / ORDERS).max()) for a, b in ((p, q), (q, p)))
+        return max(float((_binary_divergence(a, b) / RENYI_ORDERS).max()) for a, b in ((p, q), (q, p)))
 
     @property
     def mu(self) -> float:
-        """The least mu of Gaussian DP that allows these rates; what Gaussian noise would have."""
+        """The least mu of Gaussian DP that allows these rates."""
         from scipy.special import ndtri
 
         return max(0.0, float(ndtri(self.present) - ndtri(self.absent)))
@@ -75,7 +76,7 @@ Bound = Callable[[Rates], float]
 
 
 def best_threshold(present: Floats, absent: Floats, bound: Bound, confidence: float, *, times: int = 1) -> float:
-    """The score from which on a test should say "present": the one that would prove most on `times` as many scores."""
+    """The threshold from which a test should say "present": it would prove most on `times` as many scores."""
     scores = np.unique(np.concatenate([present, absent]))
     between = (scores[1:] + scores[:-1]) / 2 if len(scores) > 1 else scores
     candidates = between[:: max(1, len(between) // 400)]
@@ -84,21 +85,21 @@ def best_threshold(present: Floats, absent: Floats, bound: Bound, confidence: fl
         hits = [times * int(np.count_nonzero(scores >= threshold)) for scores in (present, absent)]
         return bound(Rates.of(hits[0], hits[1], times * len(present), confidence))
 
-    middle = float(np.median(scores))  # the better one of two that prove nothing
+    middle = float(np.median(scores))  # of thresholds that prove nothing, the nearest to the middle is best
     return float(max(candidates.tolist(), key=lambda threshold: (proven(threshold), -abs(threshold - middle))))
 
 
 def rates_of(present: Floats, absent: Floats, threshold: float, confidence: float) -> Rates:
-    """The rates of the test "the score is at least the threshold" on scores that did not choose it."""
+    """The rates of the test "the score is at least the threshold", on scores that did not choose the threshold."""
     hits = [int(np.count_nonzero(scores >= threshold)) for scores in (present, absent)]
     return Rates.of(hits[0], hits[1], len(present), confidence)
 
 
 def provable(stated: float, *, pure: bool, runs: int, confidence: float) -> float:
-    """The factor by which a cost must exceed what is stated for tests on `runs` runs to prove it, roughly.
+    """Roughly the factor by which the true cost must exceed the stated one for `runs` runs to prove it.
 
-    For rho the noise is taken as Gaussian, for a pure epsilon as that of one Laplace count; infinite if no number of
-    hits would prove anything.
+    Assumes Gaussian noise for rho, and the noise of one Laplace count for a pure epsilon; infinite if no number of hits
+    would prove anything.
     """
     from scipy.special import ndtr
 
@@ -116,21 +117,18 @@ def provable(stated: float, *, pure: bool, runs: int, confidence: float) -> floa
 
 
 def _at_least(hits: int, runs: int, chance: float) -> Any:
+    """A lower bound on a probability (Clopper and Pearson) that is wrong with at most this chance."""
     from scipy.special import betaincinv
 
     return betaincinv(hits, runs - hits + 1, chance) if hits else 0.0
 
 
-def _at_most(hits: int, runs: int, chance: float) -> Any:
-    return 1.0 - _at_least(runs - hits, runs, chance)
-
-
 def _binary_divergence(p: float, q: float) -> Floats:
-    """D_alpha between two coins for every order; at alpha = 1 their Kullback-Leibler divergence."""
+    """D_alpha between two coins for every order; at alpha = 1 the Kullback-Leibler divergence."""
     tiny = 1e-300
     log_ratio = [math.log(max(a, tiny)) - math.log(max(b, tiny)) for a, b in ((p, q), (1 - p, 1 - q))]
     kl = sum(weight * ratio for weight, ratio in zip((p, 1 - p), log_ratio, strict=True))
-    a = ORDERS[1:]
+    a = RENYI_ORDERS[1:]
     with np.errstate(over="ignore"):
         total = sum(weight * np.exp((a - 1) * ratio) for weight, ratio in zip((p, 1 - p), log_ratio, strict=True))
     return np.concatenate([[kl], np.log(total) / (a - 1)])

@@ -1,4 +1,4 @@
-"""Records: a ledger whose chain is verified, and a release whose cost is computed again and looked up in the ledger."""
+"""Records: verify the chain of a ledger, recompute the cost of a release, and find its charges in the ledger."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from hush.release.accounting import measured_event, uncharged
 from hush.release.release import Release
 from hush.render.text_table import counted
 
-OWN_NOISE = "private: noise from the operating system's bits, no watcher"
-
 
 def check_ledger(path: str | Path, *, expected_head: str | None = None) -> list[Finding]:
-    """Findings on a ledger: its chain, and what each dataset has spent of its cap; the file is not changed."""
+    """Findings on a ledger: its chain, and what each dataset has spent of its cap. The file is only read."""
     section = f"Ledger {printable(str(path))}"
     try:
         books = Ledger.open_all(path)
@@ -29,8 +27,8 @@ def check_ledger(path: str | Path, *, expected_head: str | None = None) -> list[
         return [Finding(section=section, check="chain", passed=False, detail=str(error), facts={})]
     entries = sum(len(book.entries()) for book in books)
     head = books[0].head
-    known = "; the expected head is in it" if expected_head else ""
-    found = [
+    known = "; it contains the expected head" if expected_head else ""
+    findings = [
         Finding(
             section=section,
             check="chain",
@@ -44,7 +42,7 @@ def check_ledger(path: str | Path, *, expected_head: str | None = None) -> list[
         spent = book.limit - left
         unit = "epsilon" if cap.pure else "rho"
         rest = "nothing" if used_up(left, cap.limit) else f"{unit}={shown_down(left)}"
-        found.append(
+        findings.append(
             Finding(
                 section=section,
                 check=f"dataset {printable(book.dataset)}",
@@ -53,11 +51,11 @@ def check_ledger(path: str | Path, *, expected_head: str | None = None) -> list[
                 facts={"dataset": book.dataset, "spent": float_up(spent), "unit": unit, "cap": cap.to_dict()},
             )
         )
-    return found
+    return findings
 
 
 def check_release(path: str | Path, *, ledger: str | Path | None = None) -> list[Finding]:
-    """Findings on a release: its cost, recomputed from what it holds, its stamp, and its charges in a ledger."""
+    """Findings on a release: its cost, recomputed from its measurements, its stamp, and its charges in a ledger."""
     section = f"Release {printable(str(path))}"
     try:
         release = load_release(path)
@@ -66,8 +64,8 @@ def check_release(path: str | Path, *, ledger: str | Path | None = None) -> list
     statement = release.statement
     measured = measured_event(statement, release.record).cost
     stated = price(statement.event)
-    warnings = statement.warnings
-    found = [
+    noise = "private: noise from the operating system's bits, no watcher"
+    findings = [
         Finding(
             section=section,
             check="cost",
@@ -86,15 +84,15 @@ def check_release(path: str | Path, *, ledger: str | Path | None = None) -> list
             section=section,
             check="stamp",
             passed=statement.private,
-            detail="; ".join(warnings) or (OWN_NOISE if statement.charged else "private: nothing was measured"),
+            detail="; ".join(statement.warnings) or (noise if statement.charged else "private: nothing was measured"),
             facts={"private": statement.private},
         ),
     ]
-    return found if ledger is None else [*found, _charged(section, release, ledger)]
+    return findings if ledger is None else [*findings, _charged(section, release, ledger)]
 
 
 def _charged(section: str, release: Release, ledger: str | Path) -> Finding:
-    """Whether the events of a release are on record, up to the head that it names."""
+    """Whether the ledger was charged for the events of a release, up to the head that the release names."""
     head, dataset = release.statement.ledger_head, None
     if head is None:
         detail = "the release names no ledger; release with --ledger"

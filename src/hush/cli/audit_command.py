@@ -57,8 +57,7 @@ def audit(
     from rich.text import Text
 
     from hush.audit import audit as run_audit
-    from hush.audit.audit_page import write_audit
-    from hush.audit.findings import LIMITS, finding_table
+    from hush.audit.findings import AUDIT_LIMITS, finding_table
 
     if expect_head is not None and ledger is None:
         raise click.UsageError("--expect-head is about a ledger; add --ledger")
@@ -77,7 +76,7 @@ def audit(
             on_start=lambda seconds: click.echo(f"hush: this takes about {_duration(seconds)}", err=True),
         )
     if output.path is not None:
-        write_audit(result, output.path)
+        result.write_page(output.path)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
@@ -86,7 +85,7 @@ def audit(
             console.print(finding_table(findings, title=section))
             console.print()
         console.print(Text(result.summary, style="bold" if result.passed else "bold red"))
-        console.print(Text(LIMITS, style="dim"))
+        console.print(Text(AUDIT_LIMITS, style="dim"))
         if output.path is not None:
             console.print(Text(printable(f"wrote {output.path}")))
     if not result.passed:
