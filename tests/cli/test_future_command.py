@@ -57,7 +57,7 @@ def test_a_stand_in_with_units_is_read(schema: Path, tmp_path: Path) -> None:
     assert json.loads(text[text.index("{") :])["table_rows"] == 200  # two of the four rows of each
 
 
-@pytest.mark.parametrize("page", ["docs/thresholds.md", "README.md"])
+@pytest.mark.parametrize("page", ["docs/thresholds.md", "docs/command-line.md"])
 def test_the_command_of_a_page_runs_as_written(schema: Path, page: str) -> None:
     text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
     (line,) = [line.strip() for line in text.splitlines() if line.startswith("    hush future ")]
