@@ -31,7 +31,7 @@ PROGRAM = Path(__file__).with_name("loading_under_limits.py")
 SECONDS, BYTES = 5, 1 << 30
 LARGEST = 200_000  # bytes of a case; most have some thousand
 QUICK = range(150)
-LONG = range(1000, 2200)
+LONG = range(1000, 1400)
 Case = tuple[str, str, bytes]  # the loader, the ending of the file, and the file
 
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,9 @@ def budget_of(mechanism) -> Budget:
     return PURE if mechanism.noise == "laplace" else ZCDP
 
 
+@cache
 def plan_of(mechanism, workload: Workload = MIXED, budget: Budget | None = None, **options) -> Plan:
+    """A plan, made once: HDMM searches for seconds."""
     return hush.plan(workload, budget or budget_of(mechanism), mechanism=mechanism, **options)
 
 
@@ -153,9 +156,9 @@ def test_next_to_no_noise_gives_the_counts_back(mechanism) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_releases_are_unbiased_with_the_promised_variance_and_coverage(mechanism) -> None:
-    """1,500 releases: means within 5 standard errors, mean squared errors within 6 % (5 standard errors of 1.2 %).
+    """600 releases: means within 5 standard errors, root mean squared errors within 4.5 % (5 standard errors of 0.9 %).
 
-    Negative control: the variances of a plan with 10 % less noise are outside the accepted band.
+    Negative control: a plan with 10 % less noise is 5 standard errors outside the accepted band.
     """
     plan = plan_of(mechanism)
     truths, deviations, covered = [], [[] for _ in MIXED], []
@@ -165,7 +168,7 @@ def test_releases_are_unbiased_with_the_promised_variance_and_coverage(mechanism
             truth = np.moveaxis(np.tensordot(block.dense(), truth, axes=(1, axis)), 0, axis)
         truths.append(truth.ravel())
     halves: dict[int, Any] = {}  # half the widths of the intervals, which do not depend on the noise
-    for seed in range(1500):
+    for seed in range(600):
         release = plan.release(TABLE, entropy=NotPrivateEntropy(seed))
         for index, truth in enumerate(truths):
             answers = release.term(index)
@@ -183,8 +186,8 @@ def test_releases_are_unbiased_with_the_promised_variance_and_coverage(mechanism
         sum(t.weight * np.sum(np.mean(np.stack(d) ** 2, axis=0)) for t, d in zip(MIXED, deviations, strict=True))
         / sum(t.weight * t.queries for t in MIXED)
     )
-    assert total == pytest.approx(plan.rmse, rel=0.03)
-    assert total != pytest.approx(plan.rmse * 0.9, rel=0.03)
+    assert total == pytest.approx(plan.rmse, rel=0.045)
+    assert total != pytest.approx(plan.rmse * 0.9, rel=0.045)
     assert 0.94 <= np.mean(np.concatenate(covered)) <= 0.98
 
 

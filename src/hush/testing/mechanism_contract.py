@@ -30,7 +30,7 @@ from hush.release.release import Release
 from hush.schema import ROW, Schema, Unit
 from hush.tables.read import read
 from hush.testing.replay import check_replay
-from hush.testing.tiny import TinyTable, neighbours_of
+from hush.testing.tiny import StoppingTable, TinyTable, neighbours_of
 from hush.workloads import Workload
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
@@ -43,18 +43,6 @@ class MechanismError(AssertionError):
     """A mechanism breaks its contract; the message says how."""
 
 
-class InterruptedTable(TinyTable):
-    """A table whose reader presses Ctrl-C at one of its reads."""
-
-    left = 10**9
-
-    def counts(self, cliques: Any) -> Any:
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-        return super().counts(cliques)
-
-
 def check_mechanism(
     mechanism: Mechanism,
     *,
@@ -65,7 +53,7 @@ def check_mechanism(
 ) -> None:
     """Raise MechanismError, or ReplayError for a leak, where a mechanism breaks its contract.
 
-    `rows` are codes of a tiny made-up table over `domain`. Every check plans and releases the workload anew, by default
+    `rows` are codes of a tiny made-up table over `domain`. Every check releases the workload anew, by default
     all tables over at most two columns, with a budget that is small enough for noise to matter.
 
     >>> import hush
@@ -103,11 +91,16 @@ class _Contract:
         self.table = table
         self.workload = workload
         self.budget = budget
+        self.plans: dict[tuple[tuple[str, Any], ...], Plan] = {}
         self.pair = max(workload.cliques, key=len)
         self.sql = f'SELECT COUNT(*) FROM t WHERE "{self.pair[0]}" = 0'
 
     def plan(self, **options: Any) -> Plan:
-        return self.mechanism.plan(self.workload, self.budget, **options)
+        """A plan, made once for each set of options: what a run left in its plan would then show in the next run."""
+        key = tuple(sorted(options.items(), key=str))
+        if key not in self.plans:
+            self.plans[key] = self.mechanism.plan(self.workload, self.budget, **options)
+        return self.plans[key]
 
     def charges(self, folder: Path) -> None:
         """What was done adds up to what was charged, stated and recorded, and to no more than the budget."""
@@ -227,8 +220,7 @@ class _Contract:
         """Wherever a run is interrupted, what was paid for is kept; adaptive runs resume within the same budget."""
         for reads in range(MOST_STOPS):
             plan, file = self.plan(), folder / f"{reads}.db"
-            table: Any = InterruptedTable(self.table.domain, self.table.rows)
-            table.left = reads
+            table: Any = StoppingTable(self.table.domain, self.table.rows, reads_left=reads)
             try:
                 plan.release(table, ledger=file)
                 break
@@ -253,8 +245,7 @@ class _Contract:
         """What an interrupted run keeps depends on the data through the gate alone, as what a whole one publishes."""
 
         def run(reads: int, rows: Sequence[Sequence[int]]) -> object:
-            table: Any = InterruptedTable(self.table.domain, rows)
-            table.left = reads
+            table: Any = StoppingTable(self.table.domain, rows, reads_left=reads)
             try:
                 release = plan.release(table)
             except InterruptedRelease as stopped:
