@@ -103,11 +103,11 @@ def test_a_table_beside_a_ledger_is_refused(schema: Path, tmp_path: Path) -> Non
     [
         (["--drift", "0,2"], "expected numbers from 0, where all stays, to 1"),
         (["--drift", "x"], "expected numbers from 0 to 1"),
-        (["--runs", "0"], "runs=0: expected an integer >= 1"),
+        (["--runs", "0"], "runs=0: expected a whole number of at least 1"),
         (["--rows", "0"], "the exact table has no rows"),
         (["--chances", "zip"], "expected history, uniform, zipf or geometric, or different columns with numbers"),
         (["--chances", "sex=1,sex=2"], "different columns with numbers, such as sex=5,age=2"),
-        (["--chances", "sex=1"], "sets of 2 columns: expected an integer from 1 to 1, the columns that"),
+        (["--chances", "sex=1"], "size=2: expected a whole number from 1 to 1, the columns that"),
         (["--chances", "sex=1,age=0"], "expected finite numbers above 0"),
         (["--chances", "sex=1,height=2"], "'height' is not in the domain"),
         (["--workload", "sex; 2-of-3"], "put a + before it, as in age,sex + 2-of-3"),

@@ -84,9 +84,7 @@ def test_a_short_history_is_padded_with_its_own_kinds() -> None:
     assert kinds == {(3, 2), (2, 2)}
     assert padded(history, 2) == history
     assert padded(history, 8, seed=4) == longer
-    with pytest.raises(
-        WorkloadError, match="pad to 99 questions: expected an integer from 1 to 10, for there are no more"
-    ):
+    with pytest.raises(WorkloadError, match="pad=99: expected a whole number from 1 to 10: there are no more"):
         padded(history, 99)
     with_total = history + Workload.marginals(DOMAIN, [()])
     assert len(padded(with_total, 11)) == 11
@@ -111,7 +109,7 @@ def test_a_study_says_what_drift_costs_and_where_it_was_made() -> None:
     )
     assert again.to_dict() == study.to_dict()
     assert study.to_dict()["table_rows"] == 1500
-    assert "on 1,500 rows: 2 releases, 8 questions of tomorrow" in " ".join(repr(study).split())
+    assert "on 1,500 rows: 2 releases, 8 future questions" in " ".join(repr(study).split())
     assert study.to_dict()["drifts"][0].keys() == {"drift", "distance", "error", "lower", "upper", "all_zero"}
 
 
@@ -152,10 +150,10 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_released(monkeypatch
     wide = hush.Schema.from_domain(Domain(dict.fromkeys("abcd", 5000)))
     table = hush.read(hush.datasets.invented(wide, 10, seed=1), wide)
     options = {"mechanism": "independent", "drifts": (0.0,), "draws": 2, "runs": 1}
-    with pytest.raises(SizeError, match=r"a question of tomorrow is too large: .* give chances without the columns"):
+    with pytest.raises(SizeError, match=r"a future question is too large: .* give chances without the columns"):
         future_study(table, "1-of a,b,c,d", Budget(rho=0.5), **options)
     few = ColumnChances.uniform(["sex", "region"])
-    with pytest.raises(WorkloadError, match="sets of 3 columns: expected an integer from 1 to 2, the columns that"):
+    with pytest.raises(WorkloadError, match="size=3: expected a whole number from 1 to 2, the columns that"):
         future_study(people(), "2-of sex,region,education", Budget(rho=0.5), chances=few, **options)
     empty = hush.read(hush.datasets.people(0, seed=1), SCHEMA)
     with pytest.raises(DataError, match="no rows"):
@@ -170,14 +168,14 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_released(monkeypatch
         ({"table": 3}, "table of type int: expected a public table"),
         ({"budget": 1.0}, r"budget=1.0: expected a Budget, such as Budget\(epsilon"),
         ({"chances": "zipf"}, "chances='zipf': expected ColumnChances"),
-        ({"seed": -1}, "seed=-1: expected an integer >= 0"),
+        ({"seed": -1}, "seed=-1: expected a whole number of at least 0"),
         ({"level": "high"}, "level='high': expected a number between 0 and 1"),
         ({"drifts": 0.5}, "drifts=0.5: expected a list"),
-        ({"pad": 0}, "pad to 0 questions: expected an integer from 1 to 56"),
+        ({"pad": 0}, "pad=0: expected a whole number from 1 to 56"),
         ({"history": Workload.kway(DOMAIN, 1)}, "over other columns than the table"),
-        ({"draws": 0}, "draws=0: expected an integer >= 1"),
-        ({"runs": 0}, "runs=0: expected an integer >= 1"),
-        ({"drifts": (2.0,)}, "drift 2.0: expected a number from 0"),
+        ({"draws": 0}, "draws=0: expected a whole number of at least 1"),
+        ({"runs": 0}, "runs=0: expected a whole number of at least 1"),
+        ({"drifts": (2.0,)}, "drift=2.0: expected a number from 0"),
         ({"drifts": ()}, "some drifts"),
         ({"history": "age:prefix"}, "is neither a table over some columns nor a threshold"),
     ],

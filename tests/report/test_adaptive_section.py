@@ -13,7 +13,7 @@ from hush.release.noisy_tables_record import NoisyTablesRecord
 from hush.render.labels import error_text
 from hush.report import report_html
 from hush.report.adaptive_section import MOST_ROUNDS, share_text
-from hush.report.summary import _whole
+from hush.report.quality import card_number
 
 SCHEMA = hush.datasets.people_schema()
 TABLE = hush.read(hush.datasets.people(3000, seed=4), SCHEMA)
@@ -159,5 +159,5 @@ def test_progress_goes_from_the_start_to_the_end(release: hush.Release) -> None:
 
 
 def test_all_digits_of_the_numbers_that_were_asked_for() -> None:
-    assert _whole(2_647_508) == "2,647,508"
-    assert _whole(123_456_789_012) == "123.5bn"
+    assert card_number(2_647_508) == "2,647,508"
+    assert card_number(123_456_789_012) == "123.5bn"

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 import hush
-from hush.report.buckets_section import buckets_section
+from hush.report.optional_sections import buckets_section
 from hush.report.page import report_html
 from hush.schema import Integer, Schema
 

@@ -1,7 +1,7 @@
 """The section on means: there where sums were measured, with the numbers of the release."""
 
 import hush
-from hush.report.means_section import means_section
+from hush.report.optional_sections import means_section
 from hush.report.page import report_html
 
 SCHEMA = hush.datasets.people_schema()

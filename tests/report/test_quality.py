@@ -81,9 +81,7 @@ def test_the_page_says_it_in_words_and_nowhere_as_a_sample(make: Callable[..., R
     assert (
         "Tables over one column are very accurate. A typical table has about 0.2 % of the rows in a wrong cell." in said
     )
-    assert (
-        "67 % of the counts, covering 99 % of the rows, are within 5 % of the true count, with 95 % certainty." in said
-    )
+    assert "Two thirds of the counts, covering 99 % of rows, are within 5 % of the truth, with 95 % certainty." in said
     assert "random sample" not in " ".join(page.texts("body"))
     assert "as little accurate" not in " ".join(page.texts("body"))
 
@@ -120,7 +118,7 @@ def test_a_synthetic_release_says_what_was_measured_and_what_nobody_can_know(rea
 
 def test_counts_are_of_all_tables_and_not_of_the_sampled_ones(monkeypatch: pytest.MonkeyPatch, read_page: Any) -> None:
     """Of 21 pairs some are sampled: the page counts all 21 tables and their cells, and says how many were sampled."""
-    monkeypatch.setattr("hush.report.quality.SAMPLED", 3)
+    monkeypatch.setattr("hush.report.quality.SAMPLED_TABLES", 3)
     domain = PEOPLE.domain
     chosen = [("sex", "region"), ("region", "education"), ("education", "employed"), ("sex", "employed")]
     release = hush.plan(Workload.marginals(domain, chosen), hush.Budget(rho=5.0), mechanism="rap").release(TABLE)

@@ -9,8 +9,8 @@ import pytest
 from hush.release.release import Release
 from hush.render.labels import error_text, rounded
 from hush.report import report_html
+from hush.report.figures import rank_columns, rank_pairs
 from hush.report.questions import Example, covered, examples, levels_of
-from hush.report.ranking import rank_columns, rank_pairs
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Schema
 from hush.workloads import Workload
 
@@ -36,8 +36,9 @@ def test_answers_on_the_page_are_those_of_the_query(people_release: Release, rea
         (answer,) = people_release.sql(example.sql)
         error = answer["std_error"]
         low, high = rounded(answer["lower"], error), rounded(answer["upper"], error)
-        line = f"{rounded(answer['estimate'], error)} rows, with standard error {error_text(error)}"
-        assert f"{line} and 95 % interval {low} to {high}." in page.texts("p")
+        margin = error_text((answer["upper"] - answer["lower"]) / 2)
+        line = f"{rounded(answer['estimate'], error)} ± {margin} rows: 95 % interval {low} to {high}"
+        assert f"{line}, standard error {error_text(error)}." in page.texts("p")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hush.core.errors import SizeError
 from hush.mechanisms import MST
 from hush.release.release import Release
 from hush.report import report_html
-from hush.report.sample_rows import ROWS, sample_section
+from hush.report.optional_sections import SAMPLE_ROWS, sample_section
 from hush.schema import Boolean, Categorical, Schema
 from hush.workloads import Workload
 
@@ -31,7 +31,7 @@ def test_rows_come_before_the_numbers(release: Release, read_page: Any) -> None:
     assert heads.index("Some of its rows") < heads.index("At a glance")
     (table,) = [text for text in page.texts("table") if text.startswith("<team>in")]
     rows = [text for text in page.texts("tr") if text in table][1:]
-    assert len(rows) == ROWS
+    assert len(rows) == SAMPLE_ROWS
     assert set(rows) <= {f"{team}{member}" for team in ("<b>", "=1+1", "(missing)") for member in ("True", "False")}
 
 

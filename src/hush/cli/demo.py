@@ -15,18 +15,15 @@ from hush.core.errors import HushError
 from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from rich.console import Console
 
-    from hush.render.text_table import TextTable
-
-FILES = ("people.csv", "people.toml", "budget.db", "people.hush", "people-synthetic.csv", "report.html")
-ROWS = 50_000
-SYNTHETIC = 1_000
-SHOWN = 5
-SEED = 7  # of the invented people; the noise is never seeded
-WORKLOAD = "<=2-way + age:prefix,sex"
-QUESTIONS = (
+DEMO_FILES = ("people.csv", "people.toml", "budget.db", "people.hush", "people-synthetic.csv", "report.html")
+PEOPLE_ROWS = 50_000
+SYNTHETIC_ROWS = 1_000
+SHOWN_ROWS = 5
+PEOPLE_SEED = 7  # of the invented people; the noise is never seeded
+DEMO_WORKLOAD = "<=2-way + age:prefix,sex"
+DEMO_QUESTIONS = (
     "SELECT sex, COUNT(*) FROM people WHERE age >= 65 GROUP BY sex",
     "SELECT region, AVG(age) FROM people GROUP BY region",
     "SELECT COUNT(*) FROM people WHERE employed AND education IN ('degree', 'doctorate')",
@@ -46,7 +43,7 @@ def demo(folder: Path | None) -> None:
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="hush-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
-    for name in FILES:
+    for name in DEMO_FILES:
         if (folder / name).exists():
             raise HushError(f"{folder / name} exists already; give the demo an empty folder")
     _run(folder)
@@ -58,16 +55,17 @@ def _run(folder: Path) -> None:
 
     from hush.loading import load_release
     from hush.mechanisms.plan_table import plan_tables
+    from hush.render.text_table import TextColumn, TextTable
     from hush.report import write_report
     from hush.workloads.workload_text import parse_workload
 
     console = Console(highlight=False)
-    data, schema_file, budget_file, output, synthetic, page = (folder / name for name in FILES)
+    data, schema_file, budget_file, output, synthetic, page = (folder / name for name in DEMO_FILES)
     _head(console, "1. A sensitive table, its schema, and a cap on all that is ever released from it")
-    rows, schema = hush.datasets.people(ROWS, seed=SEED), hush.datasets.people_schema()
+    rows, schema = hush.datasets.people(PEOPLE_ROWS, seed=PEOPLE_SEED), hush.datasets.people_schema()
     write_rows(data, [rows], lambda _: None)
     schema.save(schema_file)
-    console.print(f"{ROWS:,} invented people; columns: {', '.join(schema.domain)}.")
+    console.print(f"{PEOPLE_ROWS:,} invented people; columns: {', '.join(schema.domain)}.")
     ledger = hush.Ledger.create(budget_file, hush.Budget(epsilon=3.0, delta=1e-9))
     console.print(f"{budget_file.name} caps what all releases may spend together: {ledger.budget}.")
     with progress_bar("reading") as progress:
@@ -75,8 +73,8 @@ def _run(folder: Path) -> None:
 
     _head(console, "2. A plan: how accurate will it be? Nothing is spent yet")
     budget = hush.Budget(epsilon=1.0, delta=1e-9)
-    plan = hush.plan(parse_workload(schema.domain, WORKLOAD), budget)
-    console.print(*plan_tables(plan, rows=ROWS))
+    plan = hush.plan(parse_workload(schema.domain, DEMO_WORKLOAD), budget)
+    console.print(*plan_tables(plan, rows=PEOPLE_ROWS))
 
     _head(console, "3. The release: charge the ledger, count, add exact noise")
     with progress_bar("measuring") as progress:
@@ -86,33 +84,23 @@ def _run(folder: Path) -> None:
 
     _head(console, "4. Questions: each number with its error bar, at no further cost")
     release = load_release(output)
-    for question in QUESTIONS:
+    for question in DEMO_QUESTIONS:
         console.print(Text(question, style="bold"))
         console.print(str(release.sql(question)), markup=False)
         console.print(Text(f"exact, shown since these people are invented: {_exact(data, question)}\n", style="dim"))
 
     _head(console, "5. Synthetic rows: made up from the same release, at no further cost")
-    synthetic_rows = release.synthesize(SYNTHETIC, seed=SEED)
+    synthetic_rows = release.synthesize(SYNTHETIC_ROWS, seed=PEOPLE_SEED)
     write_rows(synthetic, [synthetic_rows], lambda _: None)
-    console.print(_first(synthetic_rows))
-    console.print(f"Wrote {SYNTHETIC:,} rows to {synthetic.name}; these are the first {SHOWN}.")
+    cells = [["" if v is None else str(v) for v in row.values()] for row in synthetic_rows.to_pylist()[:SHOWN_ROWS]]
+    console.print(TextTable(columns=[TextColumn(heading=name) for name in synthetic_rows.column_names], rows=cells))
+    console.print(f"Wrote {SYNTHETIC_ROWS:,} rows to {synthetic.name}; these are the first {SHOWN_ROWS}.")
     console.print(Text(SYNTHETIC_ROWS_NOTE, style="dim"))
 
     _head(console, "6. A report: the release as a page to read, at no further cost")
-    write_report(release, page, dataset=f"{ROWS:,} invented people", file_name=output.name)
+    write_report(release, page, dataset=f"{PEOPLE_ROWS:,} invented people", file_name=output.name)
     console.print(Text(f"Wrote {page}", overflow="fold"), soft_wrap=True)
     console.print(Text(f"All files of the demo are in {folder}", overflow="fold"), soft_wrap=True)
-
-
-def _first(rows: pa.Table) -> TextTable:
-    """The first synthetic rows, as in the file."""
-    from hush.render.text_table import TextColumn, TextTable
-
-    values = [row.values() for row in rows.slice(0, SHOWN).to_pylist()]
-    return TextTable(
-        columns=[TextColumn(heading=name) for name in rows.column_names],
-        rows=[["" if value is None else str(value) for value in row] for row in values],
-    )
 
 
 def _exact(data: Path, question: str) -> str:

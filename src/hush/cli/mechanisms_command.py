@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -11,17 +10,17 @@ import click
 from hush.cli.options import json_options
 
 if TYPE_CHECKING:
-    from hush.mechanisms.mechanism import Mechanism
+    pass
 
-WIDEST = 100
-FLAGS = (
+WIDEST_OUTPUT = 100
+FLAG_MEANINGS = (
     ("asked", "what is measured depends on what the workload asks"),
     ("data", "what is measured depends on the data, within the budget"),
     ("budget", "how much is measured depends on the budget"),
     ("size", "what is measured is limited so that the model stays small"),
     ("rows", "the release holds a model to draw rows from; others fit one when you ask for rows"),
 )
-ERRORS = (
+ERRORS_MEANING = (
     "errors",
     "which answers are unbiased with exact standard errors; bounded: the error of the model has a bound",
 )
@@ -46,24 +45,23 @@ def mechanisms(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([entry.facts() for entry in entries], indent=2))
         return
-    console = Console(width=min(Console().width, WIDEST))
-    flags = TextTable(
+    console = Console(width=min(Console().width, WIDEST_OUTPUT))
+    rows = []
+    for entry in entries:
+        flags = (entry.workload_aware, entry.data_aware, entry.budget_aware, entry.efficiency_aware, entry.synthetic)
+        rows.append((entry.name, *("✓" if flag else "·" for flag in flags), entry.noise_words, entry.errors_known))
+    overview = TextTable(
         columns=(
             TextColumn(heading="mechanism", style="bold"),
-            *(TextColumn(heading=heading, align="center") for heading, _ in FLAGS),
+            *(TextColumn(heading=heading, align="center") for heading, _ in FLAG_MEANINGS),
             TextColumn(heading="noise", fit="fold"),
             TextColumn(heading="errors", fit="fold"),
         ),
-        rows=[(entry.name, *_marks(entry), entry.noise_words, entry.errors_known) for entry in entries],
+        rows=rows,
     )
     words = TextTable.facts(
         (entry.name, f"{entry.description} [{entry.reference}]" if entry.reference else entry.description)
         for entry in entries
     )
-    legend = TextTable.facts((*FLAGS, ERRORS), style="dim")
-    console.print(flags, "", words, "", legend)
-
-
-def _marks(entry: type[Mechanism]) -> Iterator[str]:
-    flags = (entry.workload_aware, entry.data_aware, entry.budget_aware, entry.efficiency_aware, entry.synthetic)
-    return ("✓" if flag else "·" for flag in flags)
+    legend = TextTable.facts((*FLAG_MEANINGS, ERRORS_MEANING), style="dim")
+    console.print(overview, "", words, "", legend)

@@ -152,11 +152,11 @@ def pareto(
     else:
         console.print(made.table())
     said = front_answers(made, at_epsilon=at_epsilon, for_error=for_error)
-    for answer in said:
-        console.print(Text(printable(answer)))
     if output.path is not None:
         made.write_page(output.path, about=_about(schema, declared, question, workload, searched), answers=said)
-        console.print(Text(printable(f"The page is in {output.path}.")))
+    page = [] if output.path is None else [f"The page is in {output.path}."]
+    for line in (*said, *page):
+        console.print(Text(printable(line)))
     if save is not None:
         write_whole(save, (json.dumps(made.to_dict(), indent=1) + "\n").encode())
         console.print(Text(printable(f"All figures are in {save}.")))

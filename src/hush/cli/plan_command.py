@@ -69,18 +69,10 @@ def plan(
     # Plan for a budget, or find the budget for a target error.
     output.check(schema, question.workload_sql)
     declared = hush.Schema.load(schema)
-    workload, unit_rows = question.read(declared), declared.unit.max_rows
+    workload = question.read(declared)
     if rows is not None:
         check_rows(rows)
-    if target_error is None:
-        mechanism = chosen.read()
-        budget = limit.read_for(mechanism, rows)
-        with progress_bar("planning") as progress:
-            plan = hush.plan(
-                workload, budget, mechanism, max_rows_per_unit=unit_rows, thorough=thorough, progress=progress
-            )
-    else:
-        plan = _plan_for_error(workload, target_error, limit, chosen, unit_rows)
+    plan = _planned(workload, limit, chosen, target_error, rows, thorough, declared.unit.max_rows)
 
     # Show it, on stderr if JSON goes to stdout; a budget that is too small for the rows is shown and refused.
     useless = None
@@ -113,10 +105,23 @@ def plan(
         console.print(Text(printable(f"Plan saved to {output.path}")))
 
 
-def _plan_for_error(
-    workload: hush.Workload, target_error: float, limit: BudgetOptions, chosen: MechanismOptions, unit_rows: int
+def _planned(
+    workload: hush.Workload,
+    limit: BudgetOptions,
+    chosen: MechanismOptions,
+    target_error: float | None,
+    rows: int | None,
+    thorough: bool,
+    unit_rows: int,
 ) -> Plan:
-    """The plan with the smallest budget that reaches an error."""
+    """The plan for a budget, or the plan with the smallest budget that reaches an error."""
+    if target_error is None:
+        mechanism = chosen.read()
+        budget = limit.read_for(mechanism, rows)
+        with progress_bar("planning") as progress:
+            return hush.plan(
+                workload, budget, mechanism, max_rows_per_unit=unit_rows, thorough=thorough, progress=progress
+            )
     if limit.given:
         raise BudgetError("--target-error finds the budget; leave out --epsilon, --rho and --mu")
     if chosen.mechanism.lower() not in ("auto", "residual"):

@@ -17,8 +17,8 @@ from hush.core.errors import HushError
 BAD_INPUT = 2
 INTERNAL_ERROR = 70
 INTERRUPTED = 130
-GARBAGE = 100_000  # new objects before a search for garbage; imports make many objects and hardly any garbage
-_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # a group without a command; since click 8.2
+OBJECTS_PER_COLLECTION = 100_000  # imports make many objects and hardly any garbage
+NO_ARGUMENTS_ERROR = getattr(click.exceptions, "NoArgsIsHelpError", ())  # a group without a command; since click 8.2
 
 
 class LazyCommand(NamedTuple):
@@ -73,14 +73,14 @@ class HushGroup(click.Group):
         """Run a command line; raises SystemExit unless `standalone_mode` is false."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **extra)
-        gc.set_threshold(GARBAGE)
+        gc.set_threshold(OBJECTS_PER_COLLECTION)
         atexit.register(_leave_garbage)
         try:
             code = super().main(args, prog_name, complete_var, False, **extra)
         except HushError as error:
             code = _fail(str(error), BAD_INPUT)
         except click.ClickException as error:
-            if isinstance(error, _HELP):
+            if isinstance(error, NO_ARGUMENTS_ERROR):
                 error.show()
                 code = BAD_INPUT
             else:
@@ -99,7 +99,7 @@ class HushGroup(click.Group):
 
 
 def _leave_garbage() -> None:
-    """Spare a short command the last search for garbage, which takes a fifth of its time.
+    """Spare a short command the final garbage collection, which takes a fifth of its time.
 
     DuckDB's bindings would complain about what is left, so a command that loaded them ends as usual.
     """

@@ -23,22 +23,24 @@ from hush.render.progress_bar import progress_bar
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
+OUTPUT_SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 
 def ending(output: Path) -> str:
-    """The ending of a name, one of SUFFIXES; any other is refused. Standard output, -, is CSV.
+    """The ending of a name, one of OUTPUT_SUFFIXES; any other is refused. Standard output, -, is CSV.
 
     >>> ending(Path("rows.CSV.gz")), ending(Path("-"))
     ('.csv.gz', '.csv')
     """
     if output == STDOUT:
         return ".csv"
-    for known in SUFFIXES:
+    for known in OUTPUT_SUFFIXES:
         if output.name.lower().endswith(known):
             return known
     problem = f"ends in {output.suffix!r}" if output.suffix else "has no ending"
-    raise HushError(f"{output} {problem}: expected a name that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+    raise HushError(
+        f"{output} {problem}: expected a name that ends in {', '.join(OUTPUT_SUFFIXES[:-1])} or {OUTPUT_SUFFIXES[-1]}"
+    )
 
 
 def check_cells(output: Path, schema: hush.Schema) -> None:
@@ -187,18 +189,21 @@ def synth(
 
             written = write_rows(path, pieces, on_rows)
 
-    # Say what was written; on stderr if the rows went to stdout.
-    for caveat in model.caveats:
-        say(f"hush: {printable(caveat)}", err=True)
     where = "standard output" if output.stdout else outputs[0]
     where = f"each of {outputs[0]} to {outputs[-1]}" if len(outputs) > 1 else where
-    click.echo(f"Wrote {written:,} rows to {where}; nothing was spent.", err=output.stdout)
-    click.echo(summary(model), err=output.stdout)
-    if not written:
-        return
-    if not model.exact:
-        say(APPROXIMATE_NOTE, err=output.stdout)
-    say(SYNTHETIC_ROWS_NOTE if copies is None else COPIES_WARNING, err=output.stdout)
+    _say_written(model, written, where, SYNTHETIC_ROWS_NOTE if copies is None else COPIES_WARNING, err=output.stdout)
+
+
+def _say_written(model: hush.Model, rows: int, where: str | Path, note: str, *, err: bool) -> None:
+    """Say what was written and what to mind; on stderr if the rows went to stdout."""
+    for caveat in model.caveats:
+        say(f"hush: {printable(caveat)}", err=True)
+    click.echo(f"Wrote {rows:,} rows to {where}; nothing was spent.", err=err)
+    click.echo(summary(model), err=err)
+    if rows and not model.exact:
+        say(APPROXIMATE_NOTE, err=err)
+    if rows:
+        say(note, err=err)
 
 
 def numbered(output: Path, copies: int) -> list[Path]:

@@ -1,4 +1,4 @@
-"""How close synthetic data is to the real data, and answers to the questions of tomorrow; every figure is private.
+"""How close synthetic data is to the real data, and answers to future questions; every figure is private.
 
 >>> import hush
 >>> schema = hush.datasets.people_schema()

@@ -27,11 +27,10 @@ import numpy as np
 from hush.core.arrays import Floats
 from hush.core.domain import Clique
 from hush.core.errors import WorkloadError, shown
-from hush.core.validation import is_number
+from hush.core.validation import check_choice, check_number, check_whole, is_number
 
-LAWS = ("product", "successive")
+DRAW_LAWS = ("product", "successive")
 MOST_LISTED = 200_000  # sets that are listed to draw different ones
-HALF = 0.5  # what each column counts as asked for, beside how often it was
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +65,14 @@ class ColumnChances:
     @classmethod
     def zipf(cls, columns: Iterable[str], exponent: float = 1.0, *, seed: int | None = None) -> ColumnChances:
         """Mass 1 / i^exponent for the i-th column, in the order given, or in a random one with a seed."""
-        if not is_number(exponent) or not 0 <= exponent < 100:
-            raise WorkloadError(f"exponent={shown(exponent)}: expected a number from 0 to 100")
+        check_number(WorkloadError, "exponent", exponent, least=0, below=100)
         names = _shuffled(columns, seed)
         return cls(names, tuple(i**-exponent for i in range(1, len(names) + 1)))
 
     @classmethod
     def geometric(cls, columns: Iterable[str], chance: float = 0.25, *, seed: int | None = None) -> ColumnChances:
         """Mass (1 - chance)^i for the i-th column, in the order given, or in a random one with a seed."""
-        if not is_number(chance) or not 0 < chance < 1:
-            raise WorkloadError(f"chance={shown(chance)}: expected a number between 0 and 1")
+        check_number(WorkloadError, "chance", chance, above=0, below=1)
         names = _shuffled(columns, seed)
         return cls(names, tuple((1 - chance) ** i for i in range(len(names))))
 
@@ -93,7 +90,7 @@ class ColumnChances:
         >>> ColumnChances.of_history(("a", "b"), [(("a",), 1.0)]).masses
         (0.75, 0.25)
         """
-        masses = dict.fromkeys(columns, HALF)
+        masses = dict.fromkeys(columns, 0.5)
         for clique, times in asked:
             for name in clique:
                 if name not in masses:
@@ -105,8 +102,7 @@ class ColumnChances:
 
     def drifted(self, gamma: float, *, seed: int = 0) -> ColumnChances:
         """The chances after a drift: the same masses on other columns; see the module."""
-        if not is_number(gamma) or not 0 <= gamma <= 1:
-            raise WorkloadError(f"drift {shown(gamma)}: expected a number from 0, where all stays, to 1, the reverse")
+        check_number(WorkloadError, "drift", gamma, least=0, most=1, hint=": 0 changes nothing, 1 is the reverse")
         d = len(self.columns)
         if d == 1:
             return self
@@ -133,48 +129,40 @@ class ColumnChances:
         `law="successive"` draws one column after the other from those that are left.
         """
         d = len(self.columns)
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= d:
-            raise WorkloadError(
-                f"sets of {shown(size)} columns: expected an integer from 1 to {d}, the columns that have chances"
-            )
-        if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-            raise WorkloadError(f"draws={shown(draws)}: expected an integer >= 1")
-        if law not in LAWS:
-            raise WorkloadError(f"law={shown(law)}: expected one of {', '.join(LAWS)}")
+        check_whole(WorkloadError, "size", size, least=1, most=d, hint=", the columns that have chances")
+        check_whole(WorkloadError, "draws", draws, least=1)
+        check_choice(WorkloadError, "law", law, DRAW_LAWS)
         if different and draws > math.comb(d, size):
             raise WorkloadError(
                 f"{draws:,} different sets of {size} of {d} columns: there are {math.comb(d, size):,}; draw fewer"
             )
         random = _generator(seed)
         if different and math.comb(d, size) <= MOST_LISTED and law == "product":
-            return self._different(size, draws, random)
+            # Drawing and leaving out in turn is to take the largest log probabilities plus Gumbel noise.
+            listed = np.array(list(itertools.combinations(range(d), size)))
+            keys = np.log(self.masses)[listed].sum(axis=1) + random.gumbel(size=len(listed))
+            return [tuple(self.columns[i] for i in listed[row]) for row in np.argsort(-keys)[:draws].tolist()]
         drawn: list[Clique] = []
         seen: set[Clique] = set()
         sums = _symmetric_sums(np.array(self.masses), size)
         while len(drawn) < draws:
-            one = self._one(size, sums, random) if law == "product" else self._successive(size, random)
-            if not (different and one in seen):
-                drawn.append(one)
-            seen.add(one)
+            if law == "product":
+                columns = self._by_product_law(size, sums, random)
+            else:
+                chosen = random.choice(d, size, replace=False, p=self.masses, shuffle=False)
+                columns = tuple(self.columns[index] for index in sorted(chosen.tolist()))
+            if not (different and columns in seen):
+                drawn.append(columns)
+            seen.add(columns)
         return drawn
 
-    def _one(self, size: int, sums: Floats, random: np.random.Generator) -> Clique:
+    def _by_product_law(self, size: int, sums: Floats, random: np.random.Generator) -> Clique:
         chosen, left = [], size
         for index, mass in enumerate(self.masses):
             if left and random.random() * sums[index, left] < mass * sums[index + 1, left - 1]:
                 chosen.append(self.columns[index])
                 left -= 1
         return tuple(chosen)
-
-    def _successive(self, size: int, random: np.random.Generator) -> Clique:
-        chosen = random.choice(len(self.columns), size, replace=False, p=self.masses, shuffle=False)
-        return tuple(self.columns[index] for index in sorted(chosen.tolist()))
-
-    def _different(self, size: int, draws: int, random: np.random.Generator) -> list[Clique]:
-        """The sets with the largest log probability plus Gumbel noise, which is to draw and leave out in turn."""
-        listed = np.array(list(itertools.combinations(range(len(self.columns)), size)))
-        keys = np.log(self.masses)[listed].sum(axis=1) + random.gumbel(size=len(listed))
-        return [tuple(self.columns[i] for i in listed[row]) for row in np.argsort(-keys)[:draws].tolist()]
 
 
 def _symmetric_sums(masses: Floats, size: int) -> Floats:
@@ -188,9 +176,7 @@ def _symmetric_sums(masses: Floats, size: int) -> Floats:
 
 def checked_seed(seed: int) -> int:
     """A seed; WorkloadError for what is none."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise WorkloadError(f"seed={shown(seed)}: expected an integer >= 0")
-    return seed
+    return check_whole(WorkloadError, "seed", seed, least=0)
 
 
 def _shuffled(columns: Iterable[str], seed: int | None) -> Clique:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from hush.core.domain import Clique
+from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError, DomainError, WorkloadError
 from hush.evaluation.numeric_columns import NumberComparison, numbers_table
 from hush.evaluation.resampling import LARGEST_FRACTION, Resampling
-from hush.evaluation.workload_error import Progress, TermErrors, paired, term_errors
+from hush.evaluation.workload_error import Progress, Tables, TermErrors, paired, term_errors
 from hush.linops import AllRange, Dense, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total, WidthRange
 from hush.release.model import Model
 from hush.release.release import Release
@@ -44,8 +44,9 @@ def cramers_v(table: Any) -> float:
 
 
 STAMP = "internal: computed on private data, not for release"
-ALIKE = 0.01
-_SETS = (Identity, Total, Prefix, AllRange, WidthRange, LevelsAndTotal)  # blocks of zeros and ones
+ZERO_ONE_BLOCKS = (Identity, Total, Prefix, AllRange, WidthRange, LevelsAndTotal)
+MOST_ROWS = 10  # of columns, and of pairs
+BAR_WIDTH = 16  # characters for the worst distance
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Comparison:
     @property
     def same_rows(self) -> bool:
         """Whether the numbers of rows agree within a percent, so that counts can be compared directly."""
-        return abs(self.synthetic_rows - self.real_rows) <= ALIKE * self.real_rows
+        return abs(self.synthetic_rows - self.real_rows) <= 0.01 * self.real_rows
 
     @property
     def capped(self) -> bool:
@@ -159,8 +160,8 @@ def compare(
 
     A release that measured nothing is compared by its answers, which are all 0, and so are its shares.
     By default the workload is every table over two columns. The equivalent fraction uses errors in shares, so it does
-    not depend on the number of synthetic rows. Tables know their numbers by bins only: `numbers`, from
-    `compare_numbers`, joins the comparison of the numbers themselves. `progress` is called with the fraction done.
+    not depend on the number of synthetic rows. Tables hold numbers by bins only: `numbers`, from `compare_numbers`,
+    adds a comparison of the numbers themselves. `progress` is called with the fraction done.
 
     Privacy: reads the real rows exactly and spends no budget, so its result is not a release: it is private, is stamped
     so, and is for those who may see the data. Choosing among releases by it, and publishing the choice, leaks too.
@@ -176,15 +177,13 @@ def compare(
     >>> str(comparison).splitlines()[0]
     'internal: computed on private data, not for release'
     """
-    if isinstance(real, Release | Model) or not hasattr(real, "counts"):
-        raise DataError(f"real: expected a table of the private rows, got {type(real).__name__}; use hush.read")
-    if not isinstance(synthetic, Release | Model) and not hasattr(synthetic, "counts"):
-        raise DataError(f"synthetic: expected a table, a release or a model, got {type(synthetic).__name__}")
-    check_schemas(real.schema, synthetic.schema)
+    _check_sources(real, synthetic)
     domain = real.domain
     workload = default_workload(real.schema) if workload is None else workload
     if workload.domain != domain:
         raise WorkloadError("the workload is over another domain than the real rows; build it from real.domain")
+
+    # Where the tables of both sides come from, and how many rows each side has.
     compared = synthetic.model() if isinstance(synthetic, Release) and synthetic.record.tables else synthetic
     exact: Callable[[Sequence[Clique]], Mapping[Clique, Any]] = real.counts
     estimated: Callable[[Sequence[Clique]], Mapping[Clique, Any]]
@@ -193,15 +192,10 @@ def compare(
     zeros = isinstance(compared, Release)  # nothing was measured, and every answer is 0
     if not (rows > 0 and (total > 0 or zeros)):
         raise DataError("one of the tables has no rows, so nothing can be compared; give tables with rows")
-    columns = {
-        clique[0]: _distance(truth, estimate)
-        for clique, truth, estimate in paired(domain, [(name,) for name in domain], exact, estimated)
-    }
-    several = [name for name in domain if domain[name] > 1]
-    pairs = [
-        Pair(clique, _distance(truth, estimate), cramers_v(truth), cramers_v(estimate))
-        for clique, truth, estimate in paired(domain, list(itertools.combinations(several, 2)), exact, estimated)
-    ]
+
+    columns, pairs = _column_distances(domain, exact, estimated)
+
+    # The error of the workload, and the sample of real rows that would have the same error.
     products = [term.product for term in workload]
     sets = all(product is not None and all(map(_is_set, product.blocks)) for product in products)
     sampled = Resampling(rows)
@@ -211,13 +205,37 @@ def compare(
         real_rows=round(rows),
         synthetic_rows=total,
         modelled=isinstance(synthetic, Release | Model),
-        columns=dict(sorted(columns.items(), key=lambda item: -item[1])),
-        pairs=tuple(sorted(pairs, key=lambda pair: -pair.distance)),
+        columns=columns,
+        pairs=pairs,
         workload=workload,
         errors=errors,
         equivalent_fraction=sampled.fraction(errors.share_error) if sets else None,
         numbers=tuple(numbers),
     )
+
+
+def _check_sources(real: Table, synthetic: Table | Release | Model) -> None:
+    """Refuse what is no table, release or model, and schemas that differ."""
+    if isinstance(real, Release | Model) or not hasattr(real, "counts"):
+        raise DataError(f"real: expected a table of the private rows, got {type(real).__name__}; use hush.read")
+    if not isinstance(synthetic, Release | Model) and not hasattr(synthetic, "counts"):
+        raise DataError(f"synthetic: expected a table, a release or a model, got {type(synthetic).__name__}")
+    check_schemas(real.schema, synthetic.schema)
+
+
+def _column_distances(domain: Domain, exact: Tables, estimated: Tables) -> tuple[dict[str, float], tuple[Pair, ...]]:
+    """The distances of all columns and pairs, the worst first, and the association of each pair."""
+    columns = {
+        clique[0]: _distance(truth, estimate)
+        for clique, truth, estimate in paired(domain, [(name,) for name in domain], exact, estimated)
+    }
+    several = [name for name in domain if domain[name] > 1]
+    pairs = [
+        Pair(clique, _distance(truth, estimate), cramers_v(truth), cramers_v(estimate))
+        for clique, truth, estimate in paired(domain, list(itertools.combinations(several, 2)), exact, estimated)
+    ]
+    worst = dict(sorted(columns.items(), key=lambda item: -item[1]))
+    return worst, tuple(sorted(pairs, key=lambda pair: -pair.distance))
 
 
 def default_workload(schema: Schema) -> Workload:
@@ -251,12 +269,7 @@ def _is_set(block: LinearOperator) -> bool:
     if isinstance(block, Dense):
         entries = block.dense()
         return bool(((entries == 0) | (entries == 1)).all())
-    return isinstance(block, _SETS)
-
-
-MOST_ROWS = 10  # of columns, and of pairs
-BAR = 16  # cells of the worst distance
-_FINE = "▏▎▍▌▋▊▉█"
+    return isinstance(block, ZERO_ONE_BLOCKS)
 
 
 def comparison_tables(comparison: Comparison) -> list[TextTable]:
@@ -273,14 +286,14 @@ def comparison_tables(comparison: Comparison) -> list[TextTable]:
 
 
 def bar(share: float) -> str:
-    """A bar of up to `BAR` cells for a number from 0 to 1; any number above 0 shows.
+    """A bar of up to `BAR_WIDTH` characters for a number from 0 to 1; any number above 0 shows.
 
     >>> bar(0.25), bar(0.0), bar(1e-9)
     ('████', '', '▏')
     """
-    eighths = min(max(round(8 * BAR * share), 1 if share > 0 else 0), 8 * BAR)
+    eighths = min(max(round(8 * BAR_WIDTH * share), 1 if share > 0 else 0), 8 * BAR_WIDTH)
     whole, rest = divmod(eighths, 8)
-    return "█" * whole + (_FINE[rest - 1] if rest else "")
+    return "█" * whole + ("▏▎▍▌▋▊▉"[rest - 1] if rest else "")
 
 
 def _lines(comparison: Comparison) -> Iterable[tuple[str, str]]:
@@ -288,14 +301,12 @@ def _lines(comparison: Comparison) -> Iterable[tuple[str, str]]:
     kind = "in the model" if comparison.modelled and comparison.synthetic_rows else "synthetic"
     yield "Rows", f"{comparison.real_rows:,} real, {comparison.synthetic_rows:,.0f} {kind}"
     yield "Workload", f"{counted(len(workload), 'table')}, {counted(workload.queries, 'number')}"
-    yield (
-        "Error",
-        f"{errors.share_error:.3g} in shares, from 0 to 2 for tables of counts: as if both had equally many rows",
-    )
+    scale = "0 = identical, 2 = disjoint" if workload.plain else "0 = identical"
+    yield "Error", f"{errors.share_error:.3g} ({scale}), after scaling to equal size"
     if comparison.same_rows:
-        yield "", f"{errors.error:.3g} in counts that a table is off by, per real row (AIM's workload error)"
+        yield "", f"{errors.error:.3g} in counts per real row (AIM's workload error)"
     else:
-        yield "", "not in counts, since the numbers of rows differ; draw equally many for AIM's workload error"
+        yield "", "in counts: only with equally many rows on both sides; draw as many for AIM's workload error"
     worst = int(np.argmax(errors.distances))
     where = f"; worst {errors.distances[worst]:.3g}: {_named(workload.terms[worst].clique)}"
     beyond = "" if workload.plain else " (queries overlap, so it may pass 1)"
@@ -321,7 +332,8 @@ def _worth(comparison: Comparison) -> str:
         return "no more than a sample of one real row"
     rows = counted(max(round(fraction * comparison.real_rows), 1), "row")
     beyond = "; more than all rows, since samples repeat rows" if fraction > 1 else ""
-    return f"as close as a sample of {_percent(fraction)} of the real rows ({rows}, with replacement){beyond}"
+    share = f"{100 * fraction:.3g} %" if fraction < 10 else f"{100 * fraction:,.0f} %"
+    return f"as close as a sample of {share} of the real rows ({rows}, with replacement){beyond}"
 
 
 def _worst(
@@ -338,7 +350,7 @@ def _worst(
     cut = f"; the worst {MOST_ROWS} of {len(listed):,}" if len(listed) > MOST_ROWS else ""
     most = distances[0]
     rows = [
-        (name, f"{distance:.4f}", f"{bar(distance / most if most > 0 else 0.0):<{BAR}}", *more)
+        (name, f"{distance:.4f}", f"{bar(distance / most if most > 0 else 0.0):<{BAR_WIDTH}}", *more)
         for (name, distance), more in zip(listed, more_cells or [()] * len(listed), strict=True)
     ][:MOST_ROWS]
     columns = (TextColumn(heading=noun, fit="fold"), *number_columns("distance"), TextColumn(), *more_columns)
@@ -347,7 +359,3 @@ def _worst(
 
 def _named(clique: Iterable[str]) -> str:
     return " x ".join(clique) or "(total)"
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.3g} %" if fraction < 10 else f"{100 * fraction:,.0f} %"

@@ -1,6 +1,6 @@
-"""Future error: how well a release made for the tables of yesterday answers those of tomorrow.
+"""Future error: how well a release made for past questions answers future ones.
 
-One question of tomorrow is a threshold, drawn from chances that are related to those of yesterday: r of k columns with
+A future question is a threshold, drawn from chances that are related to those of past questions: r of k columns with
 all of their targets. Its error is the largest over the targets, as a share of the rows. The future error is the mean
 over questions, and over releases: err_F = E ||Q(D) - Q(answers)||_inf for one random threshold Q.
 
@@ -24,22 +24,22 @@ import numpy as np
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain, domain_of
 from hush.core.errors import SizeError, WorkloadError, shown
-from hush.core.validation import is_number
+from hush.core.validation import check_number, check_whole, is_number
 from hush.evaluation.column_chances import ColumnChances, checked_seed
 from hush.evaluation.workload_error import Tables, check_compared, largest_errors
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import mechanism_of
 from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import NotPrivateEntropy
-from hush.render.text_table import TextTable, number_columns
+from hush.render.text_table import TextTable, counted, number_columns
 from hush.tables.table import Table
 from hush.workloads import Term, Workload
 from hush.workloads.term import merged
 from hush.workloads.threshold_term import threshold_term
 from hush.workloads.workload_text import parse_workload
 
-PUBLIC = "Made from a public or invented table: it holds for the private one as far as the two are alike"
-DRIFTS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
+STAND_IN_STAMP = "Made from a public or invented table: holds for the private one as far as the two are alike"
+DEFAULT_DRIFTS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 Kind = tuple[int, int]  # how many columns, and how many of them are to agree
 
 
@@ -61,15 +61,15 @@ def drawn_thresholds(
     """
     likely = _over(domain_of(domain, WorkloadError), chances)
     sets = likely.sets(columns, draws, seed=seed, different=different)
-    times = Counter(domain.clique(each) for each in sets)
+    times = Counter(domain.clique(columns) for columns in sets)
     return Workload(domain, [threshold_term(domain, clique, at_least, float(n)) for clique, n in times.items()])
 
 
 def padded(history: Workload, to: int, *, seed: int = 0, weight: float = 1.0) -> Workload:
-    """A short history with random thresholds added, so that it has `to` terms; each column is as likely as another.
+    """A short history with random thresholds added until it has `to` terms; all columns are equally likely.
 
-    The added ones have the numbers of columns of the history, in turn. Where the history is short, what is missing is
-    information, and any further table brings some.
+    The added thresholds have the numbers of columns of the history, in turn. A short history gives little information,
+    and any further table adds some.
 
     Reference: [Avent 2023, sec. 4.5.3].
     """
@@ -78,17 +78,14 @@ def padded(history: Workload, to: int, *, seed: int = 0, weight: float = 1.0) ->
     random = np.random.Generator(np.random.PCG64(checked_seed(seed)))
     everywhere = ColumnChances.uniform(name for name in history.domain if history.domain[name] > 1)
     most = sum(math.comb(len(everywhere.columns), k) for k, _ in kinds) + sum(not term.clique for term in history)
-    if isinstance(to, bool) or not isinstance(to, int) or not 1 <= to <= most:
-        raise WorkloadError(
-            f"pad to {shown(to)} questions: expected an integer from 1 to {most:,}, for there are no more with the "
-            "numbers of columns of the history"
-        )
+    hint = ": there are no more questions with the numbers of columns of the history"
+    check_whole(WorkloadError, "pad", to, least=1, most=most, hint=hint)
     turn = 0
     while len(terms) < to:
         k, r = kinds[turn % len(kinds)]
         turn += 1
-        (drawn,) = everywhere.sets(k, 1, seed=int(random.integers(2**62)))
-        added = threshold_term(history.domain, drawn, r, weight)
+        (columns,) = everywhere.sets(k, 1, seed=int(random.integers(2**62)))
+        added = threshold_term(history.domain, columns, r, weight)
         terms.setdefault(added.question, added)
     return Workload(history.domain, terms.values(), history.sum_terms)
 
@@ -153,23 +150,33 @@ class FutureStudy:
     runs: int
     draws: int
     table_rows: int
-    stamp: str = PUBLIC
+    stamp: str = STAND_IN_STAMP
 
     def to_dict(self) -> dict[str, Any]:
         """Every figure as texts, numbers and lists, for JSON."""
         rows = []
         for row in self.rows:
             low, high = (None if math.isnan(end) else max(end, 0.0) for end in row.error.interval)
-            own = {"drift": row.drift, "distance": row.distance, "error": row.error.mean, "lower": low, "upper": high}
-            rows.append({**own, "all_zero": row.zeros})
-        about: dict[str, Any] = {
+            rows.append(
+                {
+                    "drift": row.drift,
+                    "distance": row.distance,
+                    "error": row.error.mean,
+                    "lower": low,
+                    "upper": high,
+                    "all_zero": row.zeros,
+                }
+            )
+        return {
             "stamp": self.stamp,
             "mechanism": self.mechanism,
             "budget": self.budget,
             "runs": self.runs,
+            "table_rows": self.table_rows,
+            "draws": self.draws,
+            "present_error": self.present,
+            "drifts": rows,
         }
-        about["table_rows"] = self.table_rows
-        return {**about, "draws": self.draws, "present_error": self.present, "drifts": rows}
 
     def table(self) -> TextTable:
         """The figures as text."""
@@ -182,14 +189,10 @@ class FutureStudy:
             )
         percent = f"{100 * self.rows[0].error.level:g} % interval"
         columns = number_columns("drift", "total variation", "future error", percent, "all zeros")
-        runs, draws = (
-            f"{count:,} {word}{'s' * (count != 1)}"
-            for count, word in ((self.runs, "release"), (self.draws, "question"))
-        )
+        runs, draws = counted(self.runs, "release"), counted(self.draws, "future question")
         notes = [
-            f"{self.mechanism} with {self.budget} on {self.table_rows:,} rows: {runs}, {draws} of tomorrow for each. "
-            "The error of a question is its largest, as a share of the rows. On the questions of yesterday it is "
-            f"{self.present:.4f}.",
+            f"{self.mechanism} with {self.budget} on {self.table_rows:,} rows: {runs}, {draws} for each. The error of "
+            f"a question is its largest, as a share of the rows. On past questions it is {self.present:.4f}.",
             self.stamp,
         ]
         return TextTable(columns=columns, rows=cells, notes=notes)
@@ -205,7 +208,7 @@ def future_study(
     *,
     mechanism: str | Mechanism = "aim",
     chances: ColumnChances | None = None,
-    drifts: Sequence[float] = DRIFTS,
+    drifts: Sequence[float] = DEFAULT_DRIFTS,
     draws: int = 64,
     runs: int = 5,
     pad: int | None = None,
@@ -213,34 +216,40 @@ def future_study(
     level: float = 0.95,
     progress: Callable[[float], None] | None = None,
 ) -> FutureStudy:
-    """Release a public or invented table for a history of questions, and ask it the drifted questions of tomorrow.
+    """Release a public or invented table for a history of questions, and ask it drifted future questions.
 
-    `chances` says how likely each column is to be asked for, by default as often as the history did; questions have the
-    numbers of columns of the history, as often. `pad` adds random questions to the history until it has so many. Every
-    run releases anew, with its own noise, drift and questions. Questions are drawn before anything is released, so that
-    what cannot be asked is refused at once.
+    `chances` says how likely each column is to be asked for, by default as often as in the history. Questions have the
+    numbers of columns of the history, as often. `pad` adds random questions to the history until it has this many.
+    Every run makes a new release, with its own noise, drift and questions. Questions are drawn before anything is
+    released, so that what cannot be asked is refused at once.
 
     Privacy: for public or invented tables alone; nothing is charged and the noise is seeded. See the module.
     """
-    asked, later = _checked_history(table, history, budget), _checked_drifts(drifts)
-    for value, name in ((draws, "draws"), (runs, "runs")):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise WorkloadError(f"{name}={shown(value)}: expected an integer >= 1")
-    if not (is_number(level) and 0 < level < 1):
-        raise WorkloadError(f"level={shown(level)}: expected a number between 0 and 1, such as 0.95")
-    state = np.random.SeedSequence(checked_seed(seed)).generate_state(runs * (2 * len(later) + 1), dtype=np.uint64)
-    seeds = [[int(each) >> 2 for each in state[run::runs]] for run in range(runs)]
-    likely = _of_history(asked) if chances is None else _over(table.domain, chances)
-    moved = [[likely.drifted(drift, seed=own[1 + 2 * i]) for i, drift in enumerate(later)] for own in seeds]
-    kinds = _kinds(asked)
-    future = [
-        [_questions(table.domain, each, kinds, draws, own[2 + 2 * i]) for i, each in enumerate(drifted)]
-        for own, drifted in zip(seeds, moved, strict=True)
-    ]
-    _check_sizes(itertools.chain.from_iterable(future))
+    asked = _checked_history(table, history, budget)
+    if is_number(drifts) or isinstance(drifts, str) or not (drifts := tuple(drifts)):
+        raise WorkloadError(f"drifts={shown(drifts)}: expected a list of some drifts, numbers from 0 to 1")
+    check_whole(WorkloadError, "draws", draws, least=1)
+    check_whole(WorkloadError, "runs", runs, least=1)
+    check_number(WorkloadError, "level", level, above=0, below=1, hint=", such as 0.95")
+
+    # Draw the future questions of all runs and drifts first, each from its own seed.
+    state = np.random.SeedSequence(checked_seed(seed)).generate_state(runs * (2 * len(drifts) + 1), dtype=np.uint64)
+    seeds = [[int(word) >> 2 for word in state[run::runs]] for run in range(runs)]
+    if chances is None:
+        columns = (name for name in asked.domain if asked.domain[name] > 1)
+        likely = ColumnChances.of_history(columns, zip(asked.cliques, asked.weights, strict=True))
+    else:
+        likely = _over(table.domain, chances)
+    moved, future = _drawn_future(asked, likely, drifts, draws, seeds)
+
+    # Release once per run, and compute the error of every question that is asked in it.
     measured = asked if pad is None else padded(asked, pad, seed=seed)
     plan = mechanism_of(mechanism).plan(measured, budget, max_rows_per_unit=table.schema.unit.max_rows)
-    zeros = _errors_of(itertools.chain([asked], *future), table.counts, _zeros(table.domain))
+
+    def all_zero(cliques: Sequence[Clique]) -> dict[Clique, Floats]:
+        return {clique: np.zeros(table.domain.sizes(clique)) for clique in cliques}
+
+    zeros = _errors_of(itertools.chain([asked], *future), table.counts, all_zero)
     errors: list[dict[Hashable, float]] = []
     for run in range(runs):
         release = plan.release(table, entropy=NotPrivateEntropy(seeds[run][0]), schema_is_public=True)
@@ -248,16 +257,42 @@ def future_study(
         errors.append(_errors_of([asked, *future[run]], table.counts, answers))
         if progress is not None:
             progress((run + 1) / runs)
+
+    # Average over questions and runs.
     rows = []
-    for index, drift in enumerate(later):
-        each = [_repeated(future[run][index], errors[run]) for run in range(runs)]
-        found = FutureError(tuple(float(one.mean()) for one in each), tuple(tuple(one.tolist()) for one in each), level)
+    for index, drift in enumerate(drifts):
+        by_run = [_repeated(future[run][index], errors[run]) for run in range(runs)]
+        means = tuple(float(run_errors.mean()) for run_errors in by_run)
+        error = FutureError(means, tuple(tuple(run_errors.tolist()) for run_errors in by_run), level)
         distance = math.fsum(likely.distance(drifted[index]) for drifted in moved) / runs
         zero = math.fsum(float(_repeated(drawn[index], zeros).mean()) for drawn in future) / runs
-        rows.append(DriftRow(drift, distance, found, zero))
-    present = math.fsum(float(np.average([own[t.question] for t in asked], weights=asked.weights)) for own in errors)
+        rows.append(DriftRow(float(drift), distance, error, zero))
+    present = math.fsum(
+        float(np.average([run_errors[term.question] for term in asked], weights=asked.weights)) for run_errors in errors
+    )
     total = int(table.counts([()])[()])
     return FutureStudy(plan.mechanism, str(budget), tuple(rows), present / runs, runs, draws, total)
+
+
+def _drawn_future(
+    history: Workload, likely: ColumnChances, drifts: Sequence[float], draws: int, seeds: list[list[int]]
+) -> tuple[list[list[ColumnChances]], list[list[Workload]]]:
+    """The drifted chances and the questions, for each run and drift; refused if their errors need too much memory."""
+    moved = [
+        [likely.drifted(drift, seed=run_seeds[1 + 2 * i]) for i, drift in enumerate(drifts)] for run_seeds in seeds
+    ]
+    kinds = _kinds(history)
+    future = [
+        [_questions(history.domain, drifted, kinds, draws, run_seeds[2 + 2 * i]) for i, drifted in enumerate(run)]
+        for run_seeds, run in zip(seeds, moved, strict=True)
+    ]
+    try:
+        check_compared(_together(itertools.chain.from_iterable(future)))
+    except SizeError as error:
+        raise SizeError(
+            f"a future question is too large: {error}, or give chances without the columns of most levels"
+        ) from None
+    return moved, future
 
 
 def _checked_history(table: Table, history: Workload | str, budget: Budget) -> Workload:
@@ -276,13 +311,6 @@ def _checked_history(table: Table, history: Workload | str, budget: Budget) -> W
     return asked
 
 
-def _checked_drifts(drifts: Sequence[float]) -> tuple[float, ...]:
-    listed = () if is_number(drifts) or isinstance(drifts, str) else tuple(drifts)
-    if not listed:
-        raise WorkloadError(f"drifts={shown(drifts)}: expected a list of some drifts, numbers from 0 to 1")
-    return tuple(float(drift) if is_number(drift) else drift for drift in listed)
-
-
 def _over(domain: Domain, chances: ColumnChances) -> ColumnChances:
     """Chances of columns that a domain has."""
     if not isinstance(chances, ColumnChances):
@@ -290,21 +318,6 @@ def _over(domain: Domain, chances: ColumnChances) -> ColumnChances:
             f"chances={shown(chances)}: expected ColumnChances, such as ColumnChances.given({{'age': 2}})"
         )
     return ColumnChances(domain.check(chances.columns), chances.masses)
-
-
-def _of_history(history: Workload) -> ColumnChances:
-    columns = (name for name in history.domain if history.domain[name] > 1)
-    return ColumnChances.of_history(columns, zip(history.cliques, history.weights, strict=True))
-
-
-def _check_sizes(workloads: Iterable[Workload]) -> None:
-    """Refuse questions whose errors would not fit into memory, before anything is released."""
-    try:
-        check_compared(_together(workloads))
-    except SizeError as error:
-        raise SizeError(
-            f"a question of tomorrow is too large: {error}, or give chances without the columns of most levels"
-        ) from None
 
 
 def _together(workloads: Iterable[Workload]) -> Workload:
@@ -343,7 +356,7 @@ def _kinds(history: Workload) -> dict[Kind, float]:
 
 
 def _questions(domain: Domain, chances: ColumnChances, kinds: dict[Kind, float], draws: int, seed: int) -> Workload:
-    """The questions of tomorrow: kinds as often as in the history, columns by the chances."""
+    """Future questions: kinds as often as in the history, columns by the chances."""
     random = np.random.Generator(np.random.PCG64(seed))
     weights = np.array(list(kinds.values()))
     times = random.multinomial(draws, weights / weights.sum())
@@ -353,7 +366,3 @@ def _questions(domain: Domain, chances: ColumnChances, kinds: dict[Kind, float],
         if n
     ]
     return Workload(domain, [term for part in parts for term in part])
-
-
-def _zeros(domain: Domain) -> Callable[[Sequence[Clique]], dict[Clique, Floats]]:
-    return lambda cliques: {clique: np.zeros(domain.sizes(clique)) for clique in cliques}

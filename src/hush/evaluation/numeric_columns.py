@@ -85,26 +85,23 @@ def compare_numbers(
         count_numbers(real, declared, table=table, where=where, counts=counts),
         count_numbers(synthetic, declared),
     )
-    found = [
-        _compared(column, *(_finite(column, *numbers[column.name]) for numbers in (exact, estimated)))
-        for column in declared
-        if isinstance(column, Integer | Numeric) and column.part is None
-    ]
-    return tuple(sorted(found, key=lambda entry: -entry.kolmogorov if math.isfinite(entry.kolmogorov) else -math.inf))
+    entries = []
+    for column in declared:
+        if isinstance(column, Integer | Numeric) and column.part is None:
+            low, high = column.low, column.high
+            pairs = [
+                (np.where(np.isinf(values), np.clip(values, low, high), values), rows)
+                for values, rows in (exact[column.name], estimated[column.name])
+            ]
+            entries.append(_compared(column.name, *pairs))
+    return tuple(sorted(entries, key=lambda entry: -entry.kolmogorov if math.isfinite(entry.kolmogorov) else -math.inf))
 
 
-def _finite(column: Integer | Numeric, numbers: Floats, rows: Counts) -> tuple[Floats, Counts]:
-    low, high = (column.low, column.high) if isinstance(column, Integer) else (column.edges[0], column.edges[-1])
-    return np.where(np.isinf(numbers), np.clip(numbers, low, high), numbers), rows
-
-
-def _compared(
-    column: Integer | Numeric, exact: tuple[Floats, Counts], estimated: tuple[Floats, Counts]
-) -> NumberComparison:
+def _compared(name: str, exact: tuple[Floats, Counts], estimated: tuple[Floats, Counts]) -> NumberComparison:
     wasserstein, kolmogorov = distances(*exact, *estimated)
     (real_mean, real_zeros), (synthetic_mean, synthetic_zeros) = _summary(*exact), _summary(*estimated)
     return NumberComparison(
-        column=column.name,
+        column=name,
         wasserstein=wasserstein,
         kolmogorov=kolmogorov,
         real_mean=real_mean,

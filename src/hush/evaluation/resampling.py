@@ -10,10 +10,11 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.errors import WorkloadError, shown
+from hush.core.validation import check_whole
 
 LARGEST_FRACTION = 100.0
 MOST_PENDING = 2**22  # counts waiting to be merged
-_STIRLING_FROM = 16.0  # five terms of the series are exact to a float from here on
+STIRLING_FROM = 16.0  # five terms of the series are exact to a float from here on
 
 
 def expected_deviation(shares: Any, records: int) -> Floats:
@@ -28,17 +29,19 @@ def expected_deviation(shares: Any, records: int) -> Floats:
     >>> expected_deviation([0.5], 1).tolist(), expected_deviation([0.0, 0.5, 1.0], 2).round(3).tolist()
     ([0.5], [0.0, 0.25, 0.0])
     """
-    k = _checked_records(records)
+    from scipy.special import xlog1py
+
+    k = check_whole(WorkloadError, "records", records, least=1)
     probabilities = np.asarray(shares, dtype=np.float64)
     if probabilities.size and not (probabilities.min() >= 0 and probabilities.max() <= 1):
         raise WorkloadError("shares: expected numbers between 0 and 1; divide counts by their total")
     inside = (probabilities > 0) & (probabilities < 1)
-    p = np.minimum(
-        probabilities[inside], 1 - probabilities[inside]
-    )  # the deviation of 1 - p is the same, and more exact near p = 1
+    # The deviation of 1 - p is the same, and more exact near p = 1.
+    p = np.minimum(probabilities[inside], 1 - probabilities[inside])
     s = np.clip(np.ceil(k * p), 1.0, k)
     above, rest = s - k * p, k * (1 - p)
-    deviance = s * np.log1p(above / (k * p)) + _times_log1p(k - s, above / rest)
+    # s log(s / (k p)) + (k - s) log((k - s) / (k - k p)), with 0 log 0 = 0
+    deviance = s * np.log1p(above / (k * p)) + xlog1py(k - s, -np.minimum(above / rest, 1.0))
     log_chance = _log_gamma_excess(np.array([k])) - _log_gamma_excess(s) - _log_gamma_excess(k - s) - deviance
     deviations = np.zeros(probabilities.shape)
     deviations[inside] = 2 * (s / k) * (1 - p) * np.exp(log_chance)
@@ -80,7 +83,9 @@ def equivalent_fraction(
     0.394
     """
     sampled = Resampling(total)
-    factors = None if weights is None else _listed(weights)
+    factors = None if weights is None else [float(weight) for weight in weights]
+    if factors is not None and not all(math.isfinite(weight) and weight >= 0 for weight in factors):
+        raise WorkloadError(f"weights={shown(weights)}: expected finite numbers >= 0")
     for table in tables:
         if factors is not None and sampled.tables == len(factors):
             raise WorkloadError(f"{len(factors)} weights for more tables than that; give one each")
@@ -124,7 +129,7 @@ class Resampling:
     def fraction(self, error: float) -> float:
         """See `equivalent_fraction`."""
         if not (math.isfinite(error) and error >= 0):
-            raise WorkloadError(f"error={shown(error)}: expected a finite number >= 0")
+            raise WorkloadError(f"error={shown(error)}: expected a finite number of at least 0")
         low, high = 1, math.ceil(LARGEST_FRACTION * self.total)
         at_low, at_high = self.error(low), self.error(high)
         if error >= at_low:
@@ -154,32 +159,12 @@ def _log_gamma_excess(n: Floats) -> Floats:
     """log n! - n log n + n for whole n >= 0; small at any n, where its terms are not."""
     from scipy.special import gammaln, xlogy
 
-    large = np.maximum(n, _STIRLING_FROM)
+    large = np.maximum(n, STIRLING_FROM)
     x = 1 / (large * large)
     series = (1 / 12 - x * (1 / 360 - x * (1 / 1260 - x * (1 / 1680 - x / 1188)))) / large
-    small = np.minimum(n, _STIRLING_FROM)
+    small = np.minimum(n, STIRLING_FROM)
     direct = gammaln(small + 1) - xlogy(small, small) + small
-    return np.where(n >= _STIRLING_FROM, 0.5 * np.log(2 * math.pi * large) + series, direct)
-
-
-def _times_log1p(n: Floats, ratio: Floats) -> Floats:
-    """n log(1 - ratio), with 0 log 0 = 0."""
-    from scipy.special import xlog1py
-
-    return np.asarray(xlog1py(n, -np.minimum(ratio, 1.0)))
-
-
-def _listed(weights: Sequence[float]) -> list[float]:
-    listed = [float(weight) for weight in weights]
-    if not all(math.isfinite(weight) and weight >= 0 for weight in listed):
-        raise WorkloadError(f"weights={shown(weights)}: expected finite numbers >= 0")
-    return listed
-
-
-def _checked_records(records: int) -> int:
-    if isinstance(records, bool) or not isinstance(records, int | np.integer) or records < 1:
-        raise WorkloadError(f"records={shown(records)}: expected a whole number of at least 1")
-    return int(records)
+    return np.where(n >= STIRLING_FROM, 0.5 * np.log(2 * math.pi * large) + series, direct)
 
 
 def _checked_total(total: float) -> float:

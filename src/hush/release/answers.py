@@ -25,7 +25,7 @@ from hush.release.answer_columns import (
     group_notes,
 )
 from hush.release.intervals import Ends, FixedIntervals, Intervals, NoiseIntervals, NormalIntervals
-from hush.render.text_table import WIDTH, TextColumn, TextTable, fixed_text, number_columns
+from hush.render.text_table import TEXT_WIDTH, TextColumn, TextTable, fixed_text, number_columns
 from hush.schema import Schema
 from hush.schema.column import Value
 from hush.schema.schema import extra
@@ -266,8 +266,8 @@ class Answers:
         """
         wide = self.cells(TEXT_ROWS if rows is None else rows)
         lines = TEXT_ROWS if rows is None else rows * len(self.quantities)
-        table = wide if len(self.quantities) == 1 or wide.width <= WIDTH else self.stacked(lines)
-        return table.text(max(WIDTH, table.least_width))
+        table = wide if len(self.quantities) == 1 or wide.width <= TEXT_WIDTH else self.stacked(lines)
+        return table.text(max(TEXT_WIDTH, table.least_width))
 
     def _repr_html_(self) -> str:
         return self.cells(HTML_ROWS).html()

@@ -15,30 +15,31 @@ _bars: list[Any] = []  # the bar on the screen; there is room for one
 
 @contextmanager
 def progress_bar(label: str, *, after: float = 0.0) -> Iterator[Callable[[float], None]]:
-    """A bar on stderr that is updated with fractions, and appears with the first of them after so many seconds.
+    """A bar on stderr: yields a function to call with the fraction done.
 
-    Nothing is shown if stderr is no terminal and there is no notebook, or while another bar is shown.
+    The bar appears with the first fraction later than `after` seconds. Nothing is shown if stderr is no terminal and
+    there is no notebook, or while another bar is shown.
     """
     if not (sys.stderr.isatty() or "FORCE_COLOR" in os.environ or "ipykernel" in sys.modules):
         yield lambda fraction: None
         return
-    start, own = time.monotonic(), list[Any]()
+    start, shown = time.monotonic(), list[Any]()
 
     def update(fraction: float) -> None:
-        if not own and not _bars and time.monotonic() - start >= after:
-            own.append(_started(label))
-            _bars.append(own[0])
-        if own:
-            own[0].update(own[0].task_ids[0], completed=fraction)
+        if not shown and not _bars and time.monotonic() - start >= after:
+            shown.append(_started(label))
+            _bars.append(shown[0])
+        if shown:
+            shown[0].update(shown[0].task_ids[0], completed=fraction)
 
     if not after:
         update(0.0)
     try:
         yield update
     finally:
-        if own:
-            own[0].stop()
-            _bars.remove(own[0])
+        if shown:
+            shown[0].stop()
+            _bars.remove(shown[0])
 
 
 def _started(label: str) -> Any:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.text import Text
 
-WIDTH = 80
-GAP = 2  # between columns
-NARROWEST = {"clip": 8, "fold": 6, "fixed": 60}  # the widths that columns keep in a table that is too wide
-SHORT = 16  # rows, at most, of a table that a printed page keeps together
+TEXT_WIDTH = 80
+COLUMN_GAP = 2  # between columns
+NARROWEST_WIDTHS = {"clip": 8, "fold": 6, "fixed": 60}  # to which columns of a wide table shrink
+SHORT_TABLE_ROWS = 16  # a printed page keeps tables of at most this many rows together
 NO_NUMBER = "n/a"
 Span: TypeAlias = tuple[str, str]  # a text and its style
 
@@ -84,7 +84,7 @@ class TextTable:
         """The width at which all columns but the optional ones are shown, though shortened."""
         return _total([self._least(index) for index, column in enumerate(self.columns) if not column.optional])
 
-    def text(self, width: int = WIDTH) -> str:
+    def text(self, width: int = TEXT_WIDTH) -> str:
         """The table as plain text, in lines of at most `width` cells."""
         return "\n".join("".join(text for text, _ in line).rstrip() for line in self._lines(width))
 
@@ -102,7 +102,12 @@ class TextTable:
 
     def html(self, *, page: bool = False) -> Markup:
         """The table as HTML: with the classes of a report's `page`, else with styles of its own for a notebook."""
-        sides = [_side(column, page=page) for column in self.columns]
+        sides: list[dict[str, str | None]] = [
+            {"class_": "number" if column.align == "right" else None}
+            if page
+            else {"style": f"text-align: {column.align}"}
+            for column in self.columns
+        ]
         heads = [
             tag("th", _shown(column.heading), scope="col" if page else None, **side)
             for column, side in zip(self.columns, sides, strict=True)
@@ -122,7 +127,7 @@ class TextTable:
             tag("caption", _shown(self.title)) if self.title else None,
             tag("thead", tag("tr", *heads)) if any(column.heading for column in self.columns) else None,
             tag("tbody", *body),
-            class_="short" if page and len(body) <= SHORT else None,
+            class_="short" if page and len(body) <= SHORT_TABLE_ROWS else None,
         )
         notes = [join(_shown(note)) for note in (self.more, *self.notes) if note]
         return join(table, tag("p", Markup("<br>".join(notes))) if notes else None)
@@ -148,40 +153,47 @@ class TextTable:
         self, columns: Sequence[int], cells: Sequence[str], widths: Sequence[int], styles: Sequence[str]
     ) -> Iterator[list[Span]]:
         """The lines of one row: as many as its longest cell needs."""
-        lines = [
-            _cell_lines(printable(cell), width, fold=self.columns[index].fit == "fold")
-            for index, cell, width in zip(columns, cells, widths, strict=True)
-        ]
+        lines = []
+        for index, cell, width in zip(columns, map(printable, cells), widths, strict=True):
+            fold = self.columns[index].fit == "fold" and cell_len(cell) > width
+            lines.append(wrapped(cell, width) if fold else [clipped(cell, width)])
         for number in range(max(map(len, lines))):
             spans: list[Span] = []
             for i, (index, width, style) in enumerate(zip(columns, widths, styles, strict=True)):
                 text = lines[i][number] if number < len(lines[i]) else ""
-                spans += [(" " * GAP, "")] if i else []
-                spans.append((_aligned(text, width, self.columns[index].align), style))
+                spans += [(" " * COLUMN_GAP, "")] if i else []
+                free = width - cell_len(text)
+                left = {"left": 0, "right": free, "center": free // 2}[self.columns[index].align]
+                spans.append((" " * left + text + " " * (free - left), style))
             yield spans
 
     def _fitted(self, width: int) -> tuple[list[int], list[int], list[str]]:
         """The indices of the columns that fit, their widths, and the names of the others."""
+        # Nothing is shortened where everything fits; otherwise optional columns go first.
         natural = [self._natural(index) for index in range(len(self.columns))]
         indices = list(range(len(self.columns)))
         if _total(natural) <= width:
             return indices, natural, []
         indices = [index for index in indices if not self.columns[index].optional]
         least = [self._least(index) for index in range(len(self.columns))]
+
+        # Drop columns from the right, numbers first, until the rest can be shortened to fit; the first number stays.
         kept = list(indices)
         while len(kept) > 1 and _total([least[index] for index in kept]) > width:
             numbers = [index for index in kept if self.columns[index].align == "right"]
             kept.remove(numbers[-1] if len(numbers) > 1 else max(set(kept) - set(numbers[:1])))
+
+        # Shorten the widest column by one until all fit: columns that fold before columns that are clipped.
         widths = [least[index] if self.columns[index].fit == "fixed" else natural[index] for index in kept]
         for fit in ("fold", "clip"):
             flexible = [i for i, index in enumerate(kept) if self.columns[index].fit == fit]
-            while _total(widths) > width and any(widths[i] > NARROWEST[fit] for i in flexible):
+            while _total(widths) > width and any(widths[i] > NARROWEST_WIDTHS[fit] for i in flexible):
                 widths[max(flexible, key=widths.__getitem__)] -= 1
         widths = [min(wide, width) for wide in widths]
         return kept, widths, [printable(self.columns[index].heading) for index in indices if index not in kept]
 
     def _least(self, index: int) -> int:
-        return min(self._natural(index), NARROWEST[self.columns[index].fit])
+        return min(self._natural(index), NARROWEST_WIDTHS[self.columns[index].fit])
 
     def _natural(self, index: int) -> int:
         column = self.columns[index]
@@ -227,26 +239,8 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def _cell_lines(text: str, width: int, *, fold: bool) -> list[str]:
-    if cell_len(text) <= width:
-        return [text]
-    return wrapped(text, width) if fold else [clipped(text, width)]
-
-
-def _aligned(text: str, width: int, align: str) -> str:
-    room = width - cell_len(text)
-    left = {"left": 0, "right": room, "center": room // 2}[align]
-    return " " * left + text + " " * (room - left)
-
-
 def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + GAP * (len(widths) - 1)
-
-
-def _side(column: TextColumn, *, page: bool) -> dict[str, str | None]:
-    if page:
-        return {"class_": "number" if column.align == "right" else None}
-    return {"style": f"text-align: {column.align}"}
+    return sum(widths) + COLUMN_GAP * (len(widths) - 1)
 
 
 def _shown(cell: str) -> str:

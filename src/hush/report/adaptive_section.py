@@ -15,51 +15,55 @@ from hush.render.html_page import page_table
 from hush.render.labels import error_text, order_name, table_name
 from hush.render.markup import Markup, lines, tag
 from hush.render.text_table import counted
-from hush.report.level_groups import LEVEL
+from hush.report.level_groups import CONFIDENCE_LEVEL
 
 MOST_TABLES = 200
-INTRO = (
-    "This release chose what to measure while measuring, so its errors were not known beforehand. They can be bounded "
-    "now, at no cost to privacy. The error of a table is the sum, over its cells, of the distance between the count in "
-    "the model and the true count, here as a share of the rows. Each bound holds with 95 %; those in the last column "
-    "hold with 95 % all together. A bound of 200 % or more would say nothing, because tables without a common cell are "
-    "that far apart; it is shown as not known. The bounds treat the measured tables as if they had been named "
-    "beforehand, and their noise as nearly Gaussian. That is not proven, but in simulations the bounds failed less "
-    "often than they say."
-)
-KINDS = {
+MOST_ROUNDS = 400
+UNFOLDED_ROUNDS = 24  # more rounds are folded away
+BOUND_KINDS = {
     "supported": "supported: measured, or part of a measured table",
     "unsupported": "unsupported: could have been measured and was not chosen",
     "none": "no bound below 200 % is known",
 }
-WHY = (
-    "A supported table was measured, by itself or inside a larger one, and its noisy values say how far the model can "
-    "be off. An unsupported one could have been measured and was not chosen; had the model been far off there, it "
-    "would probably have been chosen. Such bounds are wide, and the truth is often much closer."
-)
 
 
 def bounds_section(release: Release) -> Markup:
     """Bounds of all tables measured, scored or asked for: by number of columns and kind, then table by table."""
     requested = (release.domain.clique(clique) for clique in release.workload.cliques if clique)
     cliques = sorted(dict.fromkeys([*release.bounds.cliques, *requested]), key=len)
-    each, together = (release.bounds.all(cliques, level=LEVEL, simultaneous=both) for both in (False, True))
+    each, together = (release.bounds.all(cliques, level=CONFIDENCE_LEVEL, simultaneous=both) for both in (False, True))
     pairs = list(zip(each, together, strict=True))
     heads = ("tables over", "known from", "tables", "middle error", "largest error", "largest, all together")
     rows = []
     groups = {(len(bound.clique), bound.kind) for bound in each}
-    for order, kind in sorted(groups, key=lambda group: (group[0], list(KINDS).index(group[1]))):
+    for order, kind in sorted(groups, key=lambda group: (group[0], list(BOUND_KINDS).index(group[1]))):
         group = [pair for pair in pairs if (len(pair[0].clique), pair[0].kind) == (order, kind)]
         shares = sorted(bound.share for bound, _ in group)
         numbers = ("", "", "")
         if kind != "none":
-            numbers = (share_text(shares[len(shares) // 2]), share_text(shares[-1]), share_text(_most(group)))
-        rows.append((order_name(order), KINDS[kind], f"{len(group):,}", *numbers))
+            joint = [both.share for _, both in group]
+            largest = math.nan if any(map(math.isnan, joint)) else max(joint)
+            numbers = (share_text(shares[len(shares) // 2]), share_text(shares[-1]), share_text(largest))
+        rows.append((order_name(order), BOUND_KINDS[kind], f"{len(group):,}", *numbers))
     return lines(
         tag("h3", "How far off it can be", id="bounds"),
-        tag("p", INTRO),
+        tag(
+            "p",
+            "This release chose what to measure while measuring, so its errors were not known beforehand. They can be "
+            "bounded now, at no cost to privacy. The error of a table is the sum, over its cells, of the distance "
+            "between the count in the model and the true count, here as a share of the rows. Each bound holds with "
+            "95 %; those in the last column hold with 95 % all together. Tables without a common cell are 200 % apart, "
+            "so a bound of 200 % or more is shown as not known. The bounds treat the measured tables as if they had "
+            "been named beforehand, and their noise as nearly Gaussian. That is not proven, but in simulations the "
+            "bounds failed less often than they say.",
+        ),
         page_table(heads, rows, numbers=(2, 3, 4, 5)),
-        tag("p", WHY),
+        tag(
+            "p",
+            "A supported table was measured, by itself or inside a larger one, and its noisy values say how far the "
+            "model can be off. An unsupported one could have been measured and was not chosen; had the model been far "
+            "off there, it would probably have been chosen. Such bounds are wide, and the truth is often much closer.",
+        ),
         _listed(pairs),
     )
 
@@ -78,7 +82,7 @@ def _listed(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> Markup:
     rows = [
         (
             table_name(bound.clique),
-            KINDS[bound.kind].partition(":")[0],
+            BOUND_KINDS[bound.kind].partition(":")[0],
             share_text(bound.share),
             share_text(joint.share),
         )
@@ -89,36 +93,25 @@ def _listed(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> Markup:
     return tag("details", tag("summary", f"The bounds of {counted(len(rows), 'table')}"), inner)
 
 
-def _most(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> float:
-    """The largest joint bound; NaN if one of the tables has none."""
-    shares = [joint.share for _, joint in pairs]
-    return math.nan if any(map(math.isnan, shares)) else max(shares)
-
-
-MOST_ROUNDS = 400
-SHOWN = 24  # rounds that are not folded away
-ADAPTIVE = (
-    "This release chose what to measure as it went along. It began with {first}. Every round then chose one more table "
-    "at random, in favour of tables that the model got wrong so far, measured it with noise, and fitted the model to "
-    "all noisy tables again. One budget paid for choices and noise."
-)
-ANNEALED = "When a round changed the model by less than its noise, the following rounds have less noise and cost more."
-CHOSEN = (
-    "This release measured {tables} with noise and fitted one model to all of them. It chose the tables below at "
-    "random, in favour of what the data showed. One budget paid for choices and noise."
-)
-PLAIN = "This release measured {tables} with noise and fitted one model to all of them."
-
-
 def rounds_section(release: Release) -> Markup:
     """What was measured before and in the rounds; all tables of mechanisms without such rounds."""
-    played = bool(release.rounds) and _refits(release.mechanism)
+    try:
+        played = bool(release.rounds) and mechanism_class(release.mechanism).refits
+    except WorkloadError:  # the mechanism is not installed here, so nothing is claimed of it
+        played = False
     tables = release.noisy_tables
     first = tables[: max(len(tables) - len(release.rounds), 0)] if played else tables
     if played:
-        intro = ADAPTIVE.format(first=counted(len(first), "noisy table"))
+        intro = (
+            f"This release chose what to measure as it went along. It began with {counted(len(first), 'noisy table')}. "
+            "Every round then chose one more table at random, preferring tables that the model got wrong so far, "
+            "measured it with noise, and fitted the model to all noisy tables again. One budget paid for choices and "
+            "noise."
+        )
     else:
-        intro = (CHOSEN if release.rounds else PLAIN).format(tables=_all(release))
+        intro = f"This release measured {_tables_by_order(release)} with noise and fitted one model to all of them."
+        if release.rounds:
+            intro += " It chose the tables below at random, guided by the data. One budget paid for choices and noise."
     heads = ("table", "cells", "standard deviation of the noise")
     rows = [
         (table_name(noisy.clique), f"{noisy.values.size:,}", error_text(noisy.stddev)) for noisy in first[:MOST_ROUNDS]
@@ -129,18 +122,12 @@ def rounds_section(release: Release) -> Markup:
     return lines(
         tag("h3", "How it was made", id="made"),
         tag("p", intro),
-        tag("p", ANNEALED) if any(round.annealed for round in release.rounds) else None,
+        tag("p", "After a round that changed the model by less than its noise, rounds have less noise and cost more.")
+        if any(round.annealed for round in release.rounds)
+        else None,
         _rounds(release) if release.rounds else None,
-        tag("details", tag("summary", title), began) if release.rounds or len(first) > SHOWN else began,
+        tag("details", tag("summary", title), began) if release.rounds or len(first) > UNFOLDED_ROUNDS else began,
     )
-
-
-def _refits(mechanism: str) -> bool:
-    """Whether every round measured its choice and fitted the model again; not claimed of a mechanism not installed."""
-    try:
-        return mechanism_class(mechanism).refits
-    except WorkloadError:
-        return False
 
 
 def _rounds(release: Release) -> Markup:
@@ -161,12 +148,12 @@ def _rounds(release: Release) -> Markup:
     left_out = len(release.rounds) > MOST_ROUNDS
     caption = f"The first {MOST_ROUNDS} of {len(release.rounds):,} rounds." if left_out else ""
     inner = page_table(heads, rows, numbers=(2, 3, 4), caption=caption)
-    if len(release.rounds) <= SHOWN:
+    if len(release.rounds) <= UNFOLDED_ROUNDS:
         return inner
     return tag("details", tag("summary", f"The {counted(len(release.rounds), 'round')}"), inner)
 
 
-def _all(release: Release) -> str:
+def _tables_by_order(release: Release) -> str:
     """The number of tables for each number of columns."""
     orders = Counter(len(noisy.clique) for noisy in release.noisy_tables)
     (first, tables), *more = sorted(orders.items())

@@ -1,185 +1,124 @@
-"""The pictures of a report, each with a caption and the numbers behind it; two-way tables are heat maps."""
+"""The figures of a report: which tables are worth a picture, and each with a caption and its numbers.
+
+A table is compared with one that says nothing: a flat one-way table, or a two-way table of independent columns. The
+departure is the root mean square of the differences in units of the cells' standard errors, per degree of freedom;
+noise alone gives about 1.
+
+Privacy: post-processing of released values.
+"""
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 
-from hush.render.charts import CHART_WIDTH, TICK_SIZE, picture
+from hush.core.arrays import Floats
+from hush.core.domain import Clique
+from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.render.html_page import page_table
-from hush.render.labels import compact, error_text, interval_text, named, readable, rounded, width
-from hush.render.markup import Markup, join, lines, shape, tag
+from hush.render.labels import error_text, interval_text, named, readable, rounded
+from hush.render.markup import Markup, join, lines, tag
 from hush.render.text_table import counted
-from hush.report.bar_charts import bar_chart, chart_height, stands, tip
-from hush.report.level_groups import GroupedCounts, LevelGroups, group_levels, grouped
-from hush.report.ranking import MOST_PAIRED, Departure
+from hush.report.count_charts import bar_chart, chart_height, heat_map, stands
+from hush.report.level_groups import GroupedCounts, LevelGroups, cell_errors, group_levels, grouped
 
 if TYPE_CHECKING:
     from hush.release.release import Release
 
-ROW_LABEL = 20
-COLUMN_LABEL = 12
-WRITTEN = 64  # cells up to which numbers are written into them
-TURNS = 0.68  # the shade at which white and black text are equally legible, in both colour schemes
-SHADES = 6
-WIDEST = 72.0
-HATCH = 6.0
-
-
-def heat_map(sums: GroupedCounts, number: int) -> Markup:
-    """A two-way table, rows down and columns across; `number` tells the charts of a page apart.
-
-    The shade follows the square root of the count, so that small cells stay distinct beside large ones.
-    """
-    rows, columns = sums.groupings
-    row_labels = [_row_label(rows, i) for i in range(len(rows))]
-    column_labels = [readable(tick, COLUMN_LABEL) for tick in columns.ticks]
-    left = max(width(label, TICK_SIZE) for label in row_labels) + 8
-    longest = max(width(label, TICK_SIZE) for label in (*column_labels, readable(columns.last or "", COLUMN_LABEL)))
-    wide = min((CHART_WIDTH - left) / len(columns), WIDEST)
-    upright = longest + 2 <= wide
-    if not upright:
-        wide = min((CHART_WIDTH - left - 0.5 * width(column_labels[-1], TICK_SIZE)) / len(columns), WIDEST)
-    tall = min(max(wide, 16.0), 26.0)
-    top = 18.0 if upright else 12 + 0.75 * longest
-    largest = max(float(np.nanmax(sums.estimate)), 0.0)
-    written = sums.estimate.size <= WRITTEN and wide >= max(_number_width(sums), 20)
-    shapes, texts, hatched = [], [], []
-    for i in range(len(rows)):
-        y = top + tall * i
-        shapes.append(tag("text", row_labels[i], x=left - 6, y=y + tall / 2 + 4, class_="mark end"))
-        for j in range(len(columns)):
-            x = left + wide * j
-            shade = _shade(float(sums.estimate[i, j]), largest)
-            cell = _swatch(x, y, wide - 1, tall - 1, shade)
-            shapes.append(tag("g", tag("title", tip(sums, i, j)), cell))
-            if sums.doubtful[i, j]:
-                hatched.append(_hatch(x, y, wide - 1, tall - 1))
-            if written:
-                kind = "mid deep" if shade > TURNS else "mid pale"
-                texts.append(tag("text", _short(sums, i, j), x=x + (wide - 1) / 2, y=y + tall / 2 + 3.5, class_=kind))
-    for j, label in enumerate(column_labels):
-        begins = columns.edges and j < columns.ordinary
-        x = left + wide * (j + (0.0 if begins else 0.5))
-        if columns.last is not None and j == columns.ordinary:
-            x = max(x, left + wide * j + 2 * TICK_SIZE)  # beside the end of the last ordinary group
-        shapes.append(_column_label(label, x, top - 5, upright=upright))
-    if columns.last is not None:
-        end = readable(columns.last, COLUMN_LABEL)
-        shapes.append(_column_label(end, left + wide * columns.ordinary, top - 5, upright=upright))
-    if hatched:
-        shapes.append(shape("path", d="".join(hatched), class_="hatch"))
-    shapes += texts
-    bottom = top + tall * len(rows)
-    shapes.append(_legend(largest, bottom + 10, bool(hatched)))
-    return picture(_title(sums), _described(sums), number, bottom + 48, *shapes)
-
-
-def _row_label(rows: LevelGroups, i: int) -> str:
-    """The label of a row; if a span is too long, only its start."""
-    label = readable(rows.labels[i], ROW_LABEL)
-    if label.endswith("…") and rows.edges and i < rows.ordinary:
-        return readable(f"{rows.ticks[i]} …", ROW_LABEL)
-    return label
-
-
-def _shade(value: float, largest: float) -> float:
-    return math.sqrt(value / largest) if value > 0 and largest > 0 else 0.0
-
-
-def _swatch(x: float, y: float, wide: float, tall: float, shade: float) -> Markup:
-    return shape("rect", x=x, y=y, width=wide, height=tall, class_="cell", fill_opacity=f"{max(shade, 0.02):.2f}")
-
-
-def _short(sums: GroupedCounts, i: int, j: int) -> str:
-    value = float(sums.estimate[i, j])
-    return compact(round(value / 1e5) * 1e5) if abs(value) >= 1e6 else rounded(value, max(sums.std_error[i, j], 2.0))
-
-
-def _number_width(sums: GroupedCounts) -> float:
-    rows, columns = sums.estimate.shape
-    return max(width(_short(sums, i, j), TICK_SIZE) for i in range(rows) for j in range(columns)) + 4
-
-
-def _column_label(text: str, x: float, y: float, *, upright: bool) -> Markup:
-    if upright:
-        return tag("text", text, x=x, y=y, class_="mark mid")
-    return tag("text", text, x=x, y=y, class_="mark", transform=f"rotate(-48 {x:.1f} {y:.1f})")
-
-
-def _hatch(x: float, y: float, wide: float, tall: float) -> str:
-    """Diagonal strokes within a cell, as commands of a path."""
-    strokes = []
-    offset = HATCH / 2
-    while offset < wide + tall:
-        x0, y0 = (x + offset, y) if offset <= wide else (x + wide, y + offset - wide)
-        x1, y1 = (x, y + offset) if offset <= tall else (x + offset - tall, y + tall)
-        strokes.append(f"M{x0:.0f} {y0:.0f}L{x1:.0f} {y1:.0f}")
-        offset += HATCH
-    return "".join(strokes)
-
-
-def _legend(largest: float, y: float, hatched: bool) -> Markup:
-    """Swatches from zero to the largest count, and one that explains hatching."""
-    wide = 26.0
-    shapes = [_swatch(2 + wide * k, y, wide - 1, 11.0, k / (SHADES - 1)) for k in range(SHADES)]
-    ends = 2 + wide * SHADES
-    shapes.append(tag("text", "0", x=2.0, y=y + 25, class_="mark"))
-    shapes.append(tag("text", compact(float(f"{largest / 4:.2g}")), x=2 + (ends - 2) / 2, y=y + 25, class_="mark mid"))
-    shapes.append(tag("text", compact(float(f"{largest:.3g}")), x=ends, y=y + 25, class_="mark end"))
-    if hatched:
-        x = ends + 22
-        shapes.append(_swatch(x, y, wide - 1, 11.0, 0.0))
-        shapes.append(shape("path", d=_hatch(x, y, wide - 1, 11.0), class_="hatch"))
-        shapes.append(tag("text", "interval reaches zero", x=x + wide + 5, y=y + 10, class_="mark"))
-    return join(*shapes)
-
-
-def _title(sums: GroupedCounts) -> str:
-    first, second = (readable(name, 60) for name in sums.names)
-    return f"Estimated counts by {first} (down) and {second} (across)"
-
-
-def _described(sums: GroupedCounts) -> str:
-    rows, columns = sums.groupings
-    i, j = (int(index) for index in np.unravel_index(int(np.nanargmax(sums.estimate)), sums.estimate.shape))
-    hidden = int(sums.doubtful.sum())
-    return (
-        f"{len(rows)} rows and {len(columns)} columns; the largest cell is {tip(sums, i, j)}. "
-        f"{hidden} of {sums.estimate.size} cells are hatched: their interval reaches zero. "
-        "The table below has every number."
-    )
-
-
+LARGEST_PAIR, LARGEST_COLUMN = 50_000, 200_000  # cells of tables that are ranked
+MOST_RANKED_COLUMNS = 500
+MOST_PAIRED = 24  # the most telling columns, whose pairs are ranked
+CHANCE_LEVEL = 1e-5  # since some hundred pairs are compared
 MOST_CHARTS = 7
 MOST_FOLDED = 500
 MOST_ABSENT = 100
 MOST_MAPS = 4
-MOST_BARS, MOST_NAMES = 60, 15
-FOLDED_BARS, FOLDED_NAMES = 24, 12
-MAP_SIDE = 20
+MOST_BARS, MOST_NAMES = 60, 15  # bars of numbers and of names, in a chart in sight
+FOLDED_BARS, FOLDED_NAMES = 24, 12  # the same in a folded chart
+MAP_SIDE = 20  # rows or columns of a heat map
+NOT_DRAWN = "(no table of the release has them, or they have one level or very many)"
 
-BARS_INTRO = (
-    "Each bar is an estimated count. The line across its end is its 95 % interval: the true count is within it in 19 "
-    "of 20 cases. Noise is as likely to add as to take away, so small counts may come out negative. Such bars are "
-    "drawn below zero, in another colour, and not cut off, because cutting them off would make every sum of small "
-    "counts too large."
-)
-ABSENT = "Not drawn, because no table of the release has them, or because they have one level or very many: "
-MODEL_INTRO = (
-    "Each bar is an estimated count. The estimates come from a fitted model, for which no exact error is known, so the "
-    "bars have no intervals where none is given."
-)
-MAPS_INTRO = (
-    "The pairs of columns that have most to do with each other, among the released tables. The shade of a cell goes "
-    "with the square root of its count. In a hatched cell the 95 % interval reaches zero: noise alone may explain it."
-)
 
-OF_SOME = f" Only pairs of the {MOST_PAIRED} columns that stand out most from the noise were compared."
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """A table and how far it departs from saying nothing."""
+
+    clique: Clique
+    departure: float
+    freedom: int
+
+    @property
+    def visible(self) -> bool:
+        """Whether noise alone does not explain the departure.
+
+        For pure noise, departure^2 times the freedom is about a chi-square variate of that freedom.
+        """
+        return self.departure**2 * self.freedom > float(scipy.special.chdtri(self.freedom, CHANCE_LEVEL))
+
+
+def rank_columns(estimates: Estimates) -> list[Departure]:
+    """The one-way tables, the most telling first; of equals, the first of the domain."""
+    names = [(name,) for name in estimates.domain.attributes if _fit(estimates, (name,))]
+    ranked = []
+    for clique in names[:MOST_RANKED_COLUMNS]:
+        counts, errors = estimates.counts(clique), cell_errors(estimates, clique)
+        freedom = max(counts.size - 1, 1)
+        size = departure(counts, np.full(counts.shape, counts.mean()), errors, freedom)
+        ranked.append(Departure(clique=clique, departure=size, freedom=freedom))
+    return _sorted(ranked)
+
+
+def rank_pairs(estimates: Estimates, columns: Sequence[Departure]) -> list[Departure]:
+    """The two-way tables among the most telling columns, the strongest dependence first."""
+    chosen = {ranked.clique[0] for ranked in columns[:MOST_PAIRED]}
+    names = [name for name in estimates.domain.attributes if name in chosen]
+    pairs = [pair for pair in itertools.combinations(names, 2) if _fit(estimates, pair)]
+    if isinstance(estimates, BoundedEstimates):  # departures with and without known errors do not compare
+        pairs = [pair for pair in pairs if estimates.has_covariance(pair)] or pairs
+    return _sorted([_pair(estimates, pair) for pair in pairs])
+
+
+def departure(counts: Floats, expected: Floats, errors: Floats, freedom: int) -> float:
+    """sqrt(sum ((count - expected) / error)^2 / freedom).
+
+    An unknown error is replaced by that of a count, the root of the expected one.
+    """
+    usable = np.isfinite(errors) & (errors > 0)
+    units = np.where(usable, errors, np.sqrt(np.maximum(np.abs(expected), 1.0)))
+    return float(np.sqrt(np.sum(((counts - expected) / units) ** 2) / freedom))
+
+
+def _pair(estimates: Estimates, clique: Clique) -> Departure:
+    """The difference of a cell from r c / n, the product of its row's and column's totals over the total.
+
+    Its variance is that of the cell plus, by the delta method, (c/n)^2 var(r) + (r/n)^2 var(c) + (r c / n^2)^2 var(n);
+    their covariances with the cell would lower it and are left out.
+    """
+    counts, errors = estimates.counts(clique), cell_errors(estimates, clique)
+    row_errors, column_errors = (cell_errors(estimates, (name,)) for name in clique)
+    total, total_error = float(counts.sum()), float(cell_errors(estimates, ()))
+    freedom = max((counts.shape[0] - 1) * (counts.shape[1] - 1), 1)
+    if total <= max(2 * total_error, 0.0):  # nothing to compare with: noise hides even the total
+        return Departure(clique=clique, departure=0.0, freedom=freedom)
+    rows, columns = (counts.sum(axis=axis, keepdims=True) / total for axis in (1, 0))
+    expected = total * rows * columns
+    spread = (columns * row_errors[:, None]) ** 2 + (rows * column_errors) ** 2 + (rows * columns * total_error) ** 2
+    size = departure(counts, expected, np.sqrt(errors**2 + spread), freedom)
+    return Departure(clique=clique, departure=size, freedom=freedom)
+
+
+def _fit(estimates: Estimates, clique: Clique) -> bool:
+    largest = LARGEST_COLUMN if len(clique) == 1 else LARGEST_PAIR
+    return estimates.covers(clique) and 1 < estimates.domain.size(clique) <= largest
+
+
+def _sorted(ranked: list[Departure]) -> list[Departure]:
+    return sorted(ranked, key=lambda entry: -entry.departure)  # stable: equals keep the order of the domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,30 +167,46 @@ def map_figures(release: Release, pairs: Sequence[Departure]) -> list[Figure]:
     return figures
 
 
-def bars_section(
-    release: Release, figures: Sequence[Figure], folded: Sequence[Figure], first: int, *, known: bool
-) -> Markup:
+def bars_section(release: Release, figures: Sequence[Figure], folded: Sequence[Figure], first: int) -> Markup:
     """One-way tables as bar charts: some in sight, the others folded."""
+    known = all(figure.known for figure in (*figures, *folded))
     charts = [_bar_figure(figure, number) for number, figure in enumerate(figures, start=first)]
-    more = [_folded(figure, number) for number, figure in enumerate(folded, start=first + len(figures))]
+    more = [
+        tag(
+            "details",
+            tag("summary", named(figure.sums.names[0], 60)),
+            _bar_figure(figure, number),
+            class_="column",
+        )
+        for number, figure in enumerate(folded, start=first + len(figures))
+    ]
     shown = {figure.sums.names[0] for figure in (*figures, *folded)}
     absent = [named(name, 60) for name in release.domain if name not in shown]
     if len(absent) > MOST_ABSENT:
         absent[MOST_ABSENT:] = [join(f"and {len(absent) - MOST_ABSENT:,} more")]
     return lines(
         tag("h2", "One column at a time", id="columns"),
-        tag("p", BARS_INTRO if known else MODEL_INTRO),
+        tag(
+            "p",
+            "Each bar is an estimated count. The line across its end is its 95 % interval: the true count is within it "
+            "in 19 of 20 cases. Noise is as likely to add as to take away, so small counts may come out negative. Such "
+            "bars are drawn below zero, in another colour. Cutting them off would make every sum of small counts too "
+            "large."
+            if known
+            else "Each bar is an estimated count. The estimates come from a fitted model, for which no exact error is "
+            "known, so bars have intervals only where one is known.",
+        ),
         tag("div", *charts, class_="figures") if charts else tag("p", "The release has no one-way table to draw."),
         tag("h3", f"{counted(len(more), 'more column')}") if more else None,
-        tag("p", "Those above say most; open the others by their names.", class_="soft on-screen") if more else None,
-        tag("p", "They are folded on the page and not printed.", class_="soft on-paper") if more else None,
+        tag("p", "The charts above say most; click a name to open its chart.", class_="soft on-screen")
+        if more
+        else None,
+        tag("p", "Their charts are folded on the page and not printed.", class_="soft on-paper") if more else None,
         *more,
-        tag("p", ABSENT, Markup(", ".join(absent)), ".", class_="soft") if absent and charts else None,
+        tag("p", f"Not drawn {NOT_DRAWN}: ", Markup(", ".join(absent)), ".", class_="soft")
+        if absent and charts
+        else None,
     )
-
-
-def _folded(figure: Figure, number: int) -> Markup:
-    return tag("details", tag("summary", named(figure.sums.names[0], 60)), _bar_figure(figure, number), class_="column")
 
 
 def maps_section(figures: Sequence[Figure], first: int, columns: int) -> Markup:
@@ -259,7 +214,15 @@ def maps_section(figures: Sequence[Figure], first: int, columns: int) -> Markup:
     charts = [_map_figure(figure, number) for number, figure in enumerate(figures, start=first)]
     return lines(
         tag("h2", "Two columns at a time", id="pairs"),
-        tag("p", MAPS_INTRO, OF_SOME if columns > MOST_PAIRED else None)
+        tag(
+            "p",
+            "The pairs of columns with the strongest association, among the released tables. The shade of a cell goes "
+            "with the square root of its count. In a hatched cell the 95 % interval reaches zero: noise alone may "
+            "explain it.",
+            f" Only pairs of the {MOST_PAIRED} columns that stand out most from the noise were compared."
+            if columns > MOST_PAIRED
+            else None,
+        )
         if charts
         else tag("p", "The release has no two-way table to draw."),
         tag("div", *charts, class_="figures") if charts else None,
@@ -291,8 +254,10 @@ def _bar_figure(figure: Figure, number: int) -> Markup:
 
 def _map_figure(figure: Figure, number: int) -> Markup:
     sums, ranked = figure.sums, figure.ranked
-    beyond = f"a typical cell is {ranked.departure:.1f} times as far from what unrelated columns would give as noise is"
-    remarks = [beyond if ranked.visible else "noise alone may explain what connects these columns"]
+    size = f"{ranked.departure:.1f}" if ranked.departure < 10 else f"{ranked.departure:,.0f}"
+    remarks = [
+        f"the association is {size} times the noise" if ranked.visible else "noise alone may explain the association"
+    ]
     remarks = [*(remarks if figure.known else []), errors_of(sums)]
     remarks += [f"of {readable(side.column.name, 60)}, {side.note}" for side in sums.groupings if side.note]
     title = join(named(sums.names[0], 45), " by ", named(sums.names[1], 45))
@@ -308,31 +273,26 @@ def _sentence(remarks: Sequence[str]) -> str:
 
 def numbers_of(sums: GroupedCounts) -> Markup:
     """The numbers of a picture, folded away."""
-    body = _numbers_of_column(sums) if sums.estimate.ndim == 1 else _numbers_of_pair(sums)
-    return tag("details", tag("summary", "The numbers"), body)
-
-
-def _numbers_of_column(sums: GroupedCounts) -> Markup:
-    rows = [
-        (
-            named(label),
-            rounded(sums.estimate[i], sums.std_error[i]),
-            error_text(sums.std_error[i]),
-            interval_text(sums.lower[i], sums.upper[i], sums.std_error[i]),
-        )
-        for i, label in enumerate(sums.groupings[0].labels)
-    ]
-    return page_table((named(sums.names[0]), "estimate", "standard error", "95 % interval"), rows, numbers=(1, 2, 3))
-
-
-def _numbers_of_pair(sums: GroupedCounts) -> Markup:
-    first, second = sums.groupings
-    heads = (join(named(sums.names[0]), " \\ ", named(sums.names[1])), *(named(label) for label in second.labels))
-    rows = [
-        (named(label), *(rounded(value, error) for value, error in zip(*pair, strict=True)))
-        for label, *pair in zip(first.labels, sums.estimate, sums.std_error, strict=True)
-    ]
-    return page_table(heads, rows, numbers=range(1, len(heads)), caption=f"Estimates; {errors_of(sums)}.")
+    names, groups = [named(name) for name in sums.names], sums.groupings
+    if sums.estimate.ndim == 1:
+        rows = [
+            (
+                named(label),
+                rounded(sums.estimate[i], sums.std_error[i]),
+                error_text(sums.std_error[i]),
+                interval_text(sums.lower[i], sums.upper[i], sums.std_error[i]),
+            )
+            for i, label in enumerate(groups[0].labels)
+        ]
+        table = page_table((*names, "estimate", "standard error", "95 % interval"), rows, numbers=(1, 2, 3))
+    else:
+        heads = (join(names[0], " \\ ", names[1]), *(named(label) for label in groups[1].labels))
+        cells = [
+            (named(label), *(rounded(value, error) for value, error in zip(*pair, strict=True)))
+            for label, *pair in zip(groups[0].labels, sums.estimate, sums.std_error, strict=True)
+        ]
+        table = page_table(heads, cells, numbers=range(1, len(heads)), caption=f"Estimates; {errors_of(sums)}.")
+    return tag("details", tag("summary", "The numbers"), table)
 
 
 def errors_of(sums: GroupedCounts) -> str:

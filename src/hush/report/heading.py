@@ -20,43 +20,8 @@ if TYPE_CHECKING:
     from hush.release.release import Release
 
 TITLE = "What this release says"
-LEAD = (
-    "This page shows counts from a table of records. Random noise was added, so that the numbers hardly depend on "
-    "{unit}{errors}. It was made from the released file alone; no record was read to write it."
-)
-LEAD_OF_MODEL = (
-    "This page describes made-up rows that stand for a table of records, and counts from that table. Random noise was "
-    "added, so that both hardly depend on {unit}{errors}. It was made from the released file alone; no record was read "
-    "to write it."
-)
-LEAD_OF_TEST = (
-    "This page shows counts from a table of records with noise that was made for a test and protects nobody{errors}. "
-    "It was made from the released file alone; no record was read to write it."
-)
-LEAD_OF_DRAFT = (
-    "This page shows counts from a table of records. Random noise was added to the counts{errors}. But parts of the "
-    "schema, which lists values and bounds, were read from the records themselves, and no noise protects those. "
-    "It was made from the released file alone; no record was read to write it."
-)
-WITH_ERRORS = ", and each comes with the error that the noise causes"
-WITH_BOUNDS = ", and each number comes with the error that the noise causes, or with a bound on it where one is known"
-ALARM = (
-    "The noise in this release came from a seed or was watched, which is for tests only. "
-    "Whoever knows the seed can undo it. Do not publish this page if the records are real."
-)
-ALARM_OF_DRAFT = (
-    "Parts of the schema were {drafted}. Its levels, bounds and rules stand on this page as they are and may show "
-    "single people: an extreme age, a rare diagnosis. The release was made on the owner's word that they are public. "
-    "Do not publish this page unless that is so."
-)
-INTERRUPTED = (
-    "The release was interrupted before every table was measured. "
-    "What was measured is shown and is still good; the budget was charged in full."
-)
-STOPPED = (
-    "The release was interrupted before it had spent its budget. What was measured is shown and is still good; the "
-    "release can continue with what is left."
-)
+MADE_FROM_FILE = "This page was made from the released file alone; no record was read to write it."
+WEAK_CHANCE = 0.95  # of telling two tables apart; a promise that allows more is called weak
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,16 +64,31 @@ class Heading:
 def opening(release: Release, heading: Heading, sections: Sequence[tuple[str, str]], *, known: bool) -> Markup:
     """The heading, the introduction, warnings, links to the sections, and the promise to one person."""
     statement = release.statement
-    lead = LEAD_OF_MODEL if release.bounded else LEAD
-    lead = lead if statement.private else LEAD_OF_TEST if statement.seeded else LEAD_OF_DRAFT
-    alarms = [ALARM] if statement.seeded else []
+    alarms = []
+    if statement.seeded:
+        alarms.append(
+            "The noise in this release came from a seed or was watched, which is for tests only. "
+            "Whoever knows the seed can undo it. Do not publish this page if the records are real."
+        )
     if statement.drafted:
-        alarms.append(ALARM_OF_DRAFT.format(drafted=readable(drafted_text(statement.drafted), 300)))
+        drafted = readable(drafted_text(statement.drafted), 300)
+        alarms.append(
+            f"Parts of the schema were {drafted}. Its levels, bounds and rules stand on this page as they are and may "
+            "show single people: an extreme age, a rare diagnosis. The owner asserts that they are public. Do not "
+            "publish this page unless they are."
+        )
+    interrupted = (
+        "The release was interrupted before it had spent its budget. What was measured is shown and is still good; the "
+        "release can continue with what is left."
+        if release.bounded
+        else "The release was interrupted before every table was measured. "
+        "What was measured is shown and is still good; the budget was charged in full."
+    )
     return lines(
         heading.markup(),
         *(tag("p", tag("strong", STAMP), alarm, class_="alarm") for alarm in alarms),
-        tag("p", lead.format(unit=_unit(release), errors=_with_errors(release, known=known)), class_="lead"),
-        None if release.complete else tag("p", STOPPED if release.bounded else INTERRUPTED, class_="notice"),
+        tag("p", f"{_lead(release, known=known)} {MADE_FROM_FILE}", class_="lead"),
+        None if release.complete else tag("p", interrupted, class_="notice"),
         tag("nav", *(tag("a", name, href=f"#{anchor}") for anchor, name in sections), aria_label="Contents"),
         tag("h2", "The privacy promise" if statement.private else "No privacy promise", id="privacy"),
         tag("p", promise(release)),
@@ -116,55 +96,59 @@ def opening(release: Release, heading: Heading, sections: Sequence[tuple[str, st
     )
 
 
-def _with_errors(release: Release, *, known: bool) -> str:
+def _lead(release: Release, *, known: bool) -> str:
+    """What the page shows, what the noise protects, and whether numbers come with errors."""
+    statement, column = release.statement, release.statement.unit.column
+    errors = ", and each comes with the error that the noise causes" if known else ""
     if release.bounded:
-        return WITH_BOUNDS
-    return WITH_ERRORS if known else ""
-
-
-def _unit(release: Release) -> str:
-    """Whom the promise protects."""
-    column = release.statement.unit.column
-    return "any one row" if column is None else f"the rows of any one {readable(column, 60)}"
-
-
-PROMISE = (
-    "What epsilon = {epsilon} means for one person: suppose somebody knows everybody else's records and tries to find "
-    "out from this release {aim}. Tossing a coin, they would be right in 50 of 100 cases. With this release they are "
-    "right in at most {most}. "
-)
-IN_OR_OUT = "whether that person is in the table"
-WHICH_OF_TWO = "which of two records that person has"
-WEAK = "That is a weak promise: the larger epsilon is, the weaker. "
-ONE_ROW = "The promise is to one row of the table; somebody with several rows is protected less."
-ONE_UNIT = "The promise is to one {column}, with up to {rows} of theirs; their other rows were left out. {left_out}"
-NONE = "This release promises nothing to anybody, for the reason given above."
-UNBOUNDED = "This release promises nothing to anybody: no budget covers what it cost."
-WEAK_FROM = 0.95
+        errors = ", and each number comes with the error that the noise causes, or with a bound on it if one is known"
+    if statement.private:
+        unit = "any one row" if column is None else f"the rows of any one {readable(column, 60)}"
+        if release.bounded:
+            what = "describes made-up rows that stand for a table of records, and counts from that table"
+            return f"This page {what}. Random noise was added, so that both hardly depend on {unit}{errors}."
+        counts = "This page shows counts from a table of records."
+        return f"{counts} Random noise was added, so that the numbers hardly depend on {unit}{errors}."
+    if statement.seeded:
+        counts = "This page shows counts from a table of records with noise"
+        return f"{counts} that was made for a test and protects nobody{errors}."
+    return (
+        f"This page shows counts from a table of records. Random noise was added to the counts{errors}. But parts of "
+        "the schema, which lists values and bounds, were read from the records themselves, and no noise protects those."
+    )
 
 
 def promise(release: Release) -> str:
     """What epsilon means for one person, in plain words."""
-    statement = release.statement
+    statement, unit = release.statement, release.statement.unit
     if not statement.private:
-        return NONE
+        return "This release promises nothing to anybody, for the reason given above."
     if statement.spent is None:
-        return UNBOUNDED
+        return "This release promises nothing to anybody: no budget covers what it cost."
+
+    # How often an attacker who knows everything else is right, in cases out of 100, rounded up.
     epsilon, delta = statement.spent
     chance = success(epsilon, delta)
-    aim = WHICH_OF_TWO if statement.neighbours is Neighbours.REPLACE else IN_OR_OUT
-    text = PROMISE.format(epsilon=_short(epsilon), aim=aim, most=_of_100(chance))
-    unit = statement.unit
-    rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows:,} rows"
-    column = "" if unit.column is None else readable(unit.column, 60)
-    whose = ONE_ROW if unit.column is None else ONE_UNIT.format(column=column, rows=rows, left_out=LEFT_OUT)
-    return text + (WEAK if chance > WEAK_FROM else "") + whose
-
-
-def _short(epsilon: float) -> str:
-    """Epsilon rounded up, without zeros at its end."""
-    text = shown_up(epsilon)
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    digits = 0 if chance <= 0.99 else 1
+    cases = f"{math.ceil(100 * chance * 10**digits - 1e-9) / 10**digits:.{digits}f} of 100"
+    cases = "practically every case" if chance > 0.999 else cases
+    told = shown_up(epsilon)
+    told = told.rstrip("0").rstrip(".") if "." in told else told
+    replaced = statement.neighbours is Neighbours.REPLACE
+    aim = "which of two records that person has" if replaced else "whether that person is in the table"
+    text = (
+        f"What epsilon = {told} means for one person: suppose somebody knows everybody else's records and tries to "
+        f"find out from this release {aim}. Tossing a coin, they would be right in 50 of 100 cases. With this release "
+        f"they are right in at most {cases}. "
+    )
+    weak = "That is a weak promise: the larger epsilon is, the weaker. " if chance > WEAK_CHANCE else ""
+    if unit.column is None:
+        whose = "The promise is to one row of the table; somebody with several rows is protected less."
+    else:
+        rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows:,} rows"
+        name = readable(unit.column, 60)
+        whose = f"The promise is to one {name}, with up to {rows} of theirs; other rows were left out. {LEFT_OUT}"
+    return text + weak + whose
 
 
 def success(epsilon: float, delta: float) -> float:
@@ -179,11 +163,3 @@ def success(epsilon: float, delta: float) -> float:
     """
     rest = math.exp(-epsilon)
     return (1 + delta * rest) / (1 + rest)
-
-
-def _of_100(chance: float) -> str:
-    """A chance as cases out of 100, rounded up."""
-    if chance > 0.999:
-        return "practically every case"
-    digits = 0 if chance <= 0.99 else 1
-    return f"{math.ceil(100 * chance * 10**digits - 1e-9) / 10**digits:.{digits}f} of 100"

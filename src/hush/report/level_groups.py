@@ -28,12 +28,12 @@ UNITS: tuple[tuple[str, Callable[[dt.date], str]], ...] = (
 )
 FEW_LEVELS = 12  # beside so few, the largest level hides no other
 POINT_SHARE, POINT_STEP = 0.25, 4.0  # of a level that is drawn apart: of all rows, and over the next largest
-THIN = 1 / 150  # a bin of a smaller share of the axis could not be seen
+THINNEST_BIN = 1 / 150  # a bin of a smaller share of the axis could not be seen
 MOST_APART = 3
 BY_WIDTH = "bars are as wide as their bins, and as high as their rows per {unit}; long intervals are cut off"
 LEAST_SEPARATED = 10_000
 COMPACT_DIGITS = 6  # that `compact` shows
-COARSER = {Granularity.DAY: 0, Granularity.MONTH: 1, Granularity.QUARTER: 2}  # where to start in UNITS
+COARSER_UNITS_FROM = {Granularity.DAY: 0, Granularity.MONTH: 1, Granularity.QUARTER: 2}  # where to start in UNITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ def _bins(column: Integer | Numeric, counts: Floats, most: int) -> LevelGroups:
     extents = {run[0]: _extent(column, run) for run in runs}
     widths = np.array([high - low for low, high in extents.values()])
     whole = float(column.high) - float(column.low)  # infinite if the bounds are as far apart as floats can be
-    unseen = widths < THIN * whole
+    unseen = widths < THINNEST_BIN * whole
     thin = int(unseen.sum())
     to_scale = math.isfinite(whole) and thin <= (MOST_APART if step == 1 else 0) and len(runs) - thin > 1
     alone = unseen & to_scale
@@ -276,7 +276,7 @@ def _dates(column: Date, most: int) -> LevelGroups:
         labels = [column.label(code) for code in range(column.levels)]
         return _with_special(column, _single(column), labels, labels)
     days = [column.value(code) for code in range(column.levels)]
-    for unit, spelled in UNITS[COARSER.get(column.granularity, len(UNITS)) :]:
+    for unit, spelled in UNITS[COARSER_UNITS_FROM.get(column.granularity, len(UNITS)) :]:
         keys = [spelled(day) for day in days if isinstance(day, dt.date)]
         runs = [(key, np.array(list(codes))) for key, codes in groupby(range(len(keys)), keys.__getitem__)]
         if len(runs) <= most:
@@ -328,7 +328,7 @@ def span(first: str, last: str) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,7 +397,7 @@ def _errors(estimates: Estimates, groupings: tuple[LevelGroups, ...]) -> tuple[F
         at: tuple[Any, ...] = (..., *groups)
         std_error[at] = _root(estimates.covariance(clique, coefficients, coefficients, len(free)))
         margins = sum_margins(estimates, clique, coefficients, len(free), std_error[at])
-        margin[at] = margins.at(LEVEL).reshape(std_error[at].shape)
+        margin[at] = margins.at(CONFIDENCE_LEVEL).reshape(std_error[at].shape)
     back = np.argsort(order)
     return np.transpose(std_error, back), np.transpose(margin, back)
 

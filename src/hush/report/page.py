@@ -1,46 +1,97 @@
 """The report: a release as one self-contained HTML page, for a screen or for paper.
 
 The page has no scripts and loads nothing; the same release and heading give the same page, byte for byte.
+
+To add a section, write a function that returns its markup, or None where a release has nothing to show, and add one
+line to SECTIONS.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hush.files.atomic_write import write_whole
 from hush.render.html_page import page_html
 from hush.render.markup import Markup, lines
 from hush.report.adaptive_section import bounds_section, rounds_section
-from hush.report.appendix import statement_section, terms_section
-from hush.report.buckets_section import buckets_section
-from hush.report.figures import bar_figures, bars_section, folded_figures, map_figures, maps_section
+from hush.report.appendix import caveats_section, statement_section, terms_section
+from hush.report.figures import (
+    Departure,
+    Figure,
+    bar_figures,
+    bars_section,
+    folded_figures,
+    map_figures,
+    maps_section,
+    rank_columns,
+    rank_pairs,
+)
 from hush.report.heading import Heading, opening
-from hush.report.means_section import means_section
+from hush.report.optional_sections import buckets_section, means_section, sample_section
 from hush.report.precision import by_order, by_table, comparison_section
-from hush.report.quality import quality
+from hush.report.quality import OrderQuality, headline, quality
 from hush.report.questions import examples, questions_section
-from hush.report.ranking import rank_columns, rank_pairs
-from hush.report.sample_rows import sample_section
-from hush.report.summary import caveats_section, headline
 
 if TYPE_CHECKING:
     from hush.release.release import Release
 
-
 Progress: TypeAlias = Callable[[float], None]
-ROWS = ("rows", "Some of its rows")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFacts:
+    """What sections are made from: the release, what its owner says of it, and what was computed once for all."""
+
+    release: Release
+    heading: Heading
+    columns: list[Departure]
+    pairs: list[Departure]
+    bars: list[Figure]
+    folded: list[Figure]
+    maps: list[Figure]
+    quality: list[OrderQuality]
+
+    @property
+    def known(self) -> bool:
+        """Whether every number in sight has a standard error."""
+        return all(figure.known for figure in (*self.bars, *self.maps))
+
+    @property
+    def first_map(self) -> int:
+        """The number of the first heat map; pictures are numbered from 1 to tell them apart."""
+        return 1 + len(self.bars) + len(self.folded)
+
+
+class Section(NamedTuple):
+    """A part of the page: what makes it, or None for nothing; and its anchor and name in the contents, if any."""
+
+    make: Callable[[ReportFacts], Markup | None]
+    anchor: str = ""
+    name: str = ""
+
+
 SECTIONS = (
-    ("glance", "At a glance"),
-    ("columns", "One column"),
-    ("pairs", "Two columns"),
-    ("buckets", "Buckets"),
-    ("means", "Means"),
-    ("questions", "What can be asked"),
-    ("caveats", "How to read it"),
-    ("appendix", "Appendix"),
+    Section(lambda facts: sample_section(facts.release), "rows", "Some of its rows"),
+    Section(lambda facts: headline(facts.release, facts.quality), "glance", "At a glance"),
+    Section(lambda facts: bars_section(facts.release, facts.bars, facts.folded, 1), "columns", "One column"),
+    Section(lambda facts: maps_section(facts.maps, facts.first_map, len(facts.columns)), "pairs", "Two columns"),
+    Section(lambda facts: buckets_section(facts.release, 1000), "buckets", "Buckets"),
+    Section(lambda facts: means_section(facts.release), "means", "Means"),
+    Section(
+        lambda facts: questions_section(
+            facts.release, examples(facts.release, facts.columns, facts.pairs), facts.heading.file_name
+        ),
+        "questions",
+        "What can be asked",
+    ),
+    Section(lambda facts: caveats_section(facts.release, known=facts.known), "caveats", "How to read it"),
+    Section(lambda facts: statement_section(facts.release), "appendix", "Appendix"),
+    Section(lambda facts: _errors(facts.release, facts.first_map + len(facts.maps))),
+    Section(lambda facts: terms_section()),
 )
 
 
@@ -67,37 +118,23 @@ def report_html(
     done(0.05)
     pairs = rank_pairs(release.estimates, columns)
     done(0.15)
-    bars, folded, maps = (
-        bar_figures(release, columns),
-        folded_figures(release, columns),
-        map_figures(release, pairs),
+    facts = ReportFacts(
+        release=release,
+        heading=heading,
+        columns=columns,
+        pairs=pairs,
+        bars=bar_figures(release, columns),
+        folded=folded_figures(release, columns),
+        maps=map_figures(release, pairs),
+        quality=quality(release, progress=lambda fraction: done(0.3 + 0.3 * fraction)),
     )
-    done(0.3)
-    found = quality(release, progress=lambda fraction: done(0.3 + 0.3 * fraction))
-    rows = sample_section(release) if release.bounded else None
-    done(0.8)
-    known = all(figure.known for figure in (*bars, *maps))
-    means = means_section(release)
-    buckets = buckets_section(release, 1000)
-    absent = {key for key, section in (("means", means), ("buckets", buckets)) if section is None}
-    listed = [(key, text) for key, text in SECTIONS if key not in absent]
-    sections = (("privacy", "Privacy"), *((ROWS,) if rows else ()), *listed)
-    body = lines(
-        opening(release, heading, sections, known=known),
-        rows,
-        headline(release, found),
-        bars_section(release, bars, folded, 1, known=all(figure.known for figure in (*bars, *folded))),
-        maps_section(maps, 1 + len(bars) + len(folded), len(columns)),
-        buckets,
-        means,
-        questions_section(release, examples(release, columns, pairs), file_name),
-        caveats_section(release, known=known),
-        statement_section(release),
-        _errors(release, 1 + len(bars) + len(folded) + len(maps)),
-        terms_section(),
-    )
-    done(1.0)
-    return page_html(body, title=heading.title)
+    sections = []
+    for number, section in enumerate(SECTIONS, start=1):
+        sections.append((section, section.make(facts)))
+        done(0.6 + 0.4 * number / len(SECTIONS))
+    links = [(section.anchor, section.name) for section, text in sections if section.anchor and text is not None]
+    start = opening(release, heading, (("privacy", "Privacy"), *links), known=facts.known)
+    return page_html(lines(start, *(text for _, text in sections)), title=heading.title)
 
 
 def _errors(release: Release, number: int) -> Markup:

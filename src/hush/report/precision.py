@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from hush.release.release import Release
 
 MOST_TABLES = 12
-SAMPLED = 30
+SAMPLED_TABLES_PER_ORDER = 30
 LARGEST_TABLE = 200_000
-QUERIES = 48
+SAMPLED_QUERIES = 48
 LARGEST_BLOCK = 4_000_000
 MOST_NAMED = 12  # thresholds and formulas
+MOST_ROWS = 12
+PRECISION_WIDTH = 620.0
+PAIR_HEIGHT = 40.0  # of two bars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +114,11 @@ def overall(entries: Sequence[Precision]) -> Precision:
 
 
 def _typical(estimates: Estimates, terms: Sequence[ProductTerm], naive: float, clique: Clique | None) -> Precision:
-    candidates = [terms[i] for i in spread(len(terms), 4 * SAMPLED)]  # finding out the coverage takes time
+    candidates = [
+        terms[i] for i in spread(len(terms), 4 * SAMPLED_TABLES_PER_ORDER)
+    ]  # finding out the coverage takes time
     usable = [term for term in candidates if _usable(estimates, term)]
-    sampled = [usable[i] for i in spread(len(usable), SAMPLED)]
+    sampled = [usable[i] for i in spread(len(usable), SAMPLED_TABLES_PER_ORDER)]
     pairs = [_variances(estimates, term, naive) for term in sampled]
     weights = [term.queries for term in sampled]
     return Precision(
@@ -144,7 +149,7 @@ def _variances(estimates: Estimates, term: ProductTerm, naive: float) -> tuple[f
         return float(np.mean(cell_errors(estimates, term.clique) ** 2)), naive**2
     rows = [block.dense() for block in term.blocks]
     planned, unplanned = [], []
-    for query in spread(term.queries, QUERIES):
+    for query in spread(term.queries, SAMPLED_QUERIES):
         indices = np.unravel_index(query, tuple(len(row) for row in rows))
         coefficients = reduce(np.multiply.outer, [row[i] for row, i in zip(rows, indices, strict=True)], np.ones(()))
         planned.append(float(estimates.covariance(term.clique, coefficients, coefficients, 0)))
@@ -167,24 +172,6 @@ def _root_mean(variances: Sequence[float], weights: Sequence[int]) -> float:
     return math.sqrt(np.average(variances, weights=weights)) if len(variances) else math.nan
 
 
-WIDE = 620.0
-PAIR = 40.0
-MOST_ROWS = 12
-
-INTRO = (
-    "The plan alone determines the errors, so they were known before any record was read. For comparison, a naive plan "
-    "measures every table of the workload by itself with an equal share of the same budget: "
-)
-WHOLE = (
-    "A plan spends the budget on all numbers together, and most numbers are in the larger tables. In exchange, some "
-    "small tables are less exact than under a naive plan."
-)
-QUERIES_NOTE = (
-    "Some of the tables are asked for ranges or other sums; the errors are those of the answers asked for, and of "
-    "evenly spread ones where they are many."
-)
-
-
 def comparison_section(release: Release, entries: Sequence[Precision], number: int) -> Markup:
     """Predicted standard errors, what a naive plan would have had, and the ratio."""
     finite = [entry for entry in entries if math.isfinite(entry.planned) and math.isfinite(entry.naive)][:MOST_ROWS]
@@ -197,7 +184,7 @@ def comparison_section(release: Release, entries: Sequence[Precision], number: i
     heads = ("tables over", "tables", "predicted standard error", "naive standard error", "naive / predicted")
     rows = [
         (
-            _name(entry),
+            order_name(entry.order) if entry.clique is None else table_name(entry.clique),
             f"{entry.tables:,}",
             error_text(entry.planned),
             error_text(entry.naive),
@@ -205,15 +192,38 @@ def comparison_section(release: Release, entries: Sequence[Precision], number: i
         )
         for entry in (*finite, *whole)
     ]
-    partly = [entry for entry in finite if entry.sampled < entry.tables]
+    sampled = " and ".join(
+        f"{entry.sampled} of the {counted(entry.tables, 'table')} over {order_name(entry.order)}"
+        for entry in finite
+        if entry.sampled < entry.tables
+    )
+    asked = "the one table" if len(release.workload) == 1 else f"all {counted(len(release.workload), 'table')}"
     return lines(
         title,
-        tag("p", f"{INTRO}noise of standard deviation {noise} on every cell of {_tables(release)}."),
+        tag(
+            "p",
+            "The plan alone determines the errors, so they were known before any record was read. For comparison, a "
+            "naive plan measures every table of the workload by itself with an equal share of the same budget: noise "
+            f"of standard deviation {noise} on every cell of {asked}.",
+        ),
         tag("figure", tag("div", _chart([*finite, *whole], number), class_="scroll"), class_="single"),
         page_table(heads, rows, numbers=(1, 2, 3, 4)),
-        tag("p", WHOLE) if any(entry.ratio < 1 for entry in finite) else None,
-        tag("p", _sampled(partly), class_="note") if partly else None,
-        None if release.workload.plain else tag("p", QUERIES_NOTE, class_="note"),
+        tag(
+            "p",
+            "A plan spends the budget on all numbers together, and most numbers are in the larger tables. In exchange, "
+            "some small tables are less exact than under a naive plan.",
+        )
+        if any(entry.ratio < 1 for entry in finite)
+        else None,
+        tag("p", f"The errors were computed from {sampled}, evenly spread.", class_="note") if sampled else None,
+        None
+        if release.workload.plain
+        else tag(
+            "p",
+            "Some of the tables are asked for ranges or other sums; the errors are those of the answers asked for, or "
+            "of evenly spread ones where there are many.",
+            class_="note",
+        ),
         _others(release),
     )
 
@@ -232,17 +242,19 @@ def _chart(entries: Sequence[Precision], number: int) -> Markup:
     names = [readable(_plain_name(entry), 30) for entry in entries]
     left = max(width(name, LABEL_SIZE) for name in names) + 10
     largest = max(max(entry.planned, entry.naive) for entry in entries)
-    axis = Axis.linear(0.0, largest, start=left, stop=WIDE - 76, marks=5)
+    axis = Axis.linear(0.0, largest, start=left, stop=PRECISION_WIDTH - 76, marks=5)
     top = 24.0
-    bottom = top + PAIR * len(entries) + 2
+    bottom = top + PAIR_HEIGHT * len(entries) + 2
     shapes = [_key(left), vertical_grid(axis, top, bottom)]
     for index, (entry, name) in enumerate(zip(entries, names, strict=True)):
-        y = top + PAIR * index + 6
+        y = top + PAIR_HEIGHT * index + 6
         shapes.append(tag("text", name, x=left - 8, y=y + 18, class_="end"))
         for line, (value, kind) in enumerate(((entry.planned, "bar"), (entry.naive, "naive"))):
             shapes.append(shape("rect", x=left, y=y + 14 * line, width=axis(value) - left, height=13.0, class_=kind))
             shapes.append(tag("text", error_text(value), x=axis(value) + 5, y=y + 14 * line + 10, class_="mark"))
-    return picture("Predicted and naive standard errors", _described(entries), number, bottom + 20, *shapes, wide=WIDE)
+    return picture(
+        "Predicted and naive standard errors", _described(entries), number, bottom + 20, *shapes, wide=PRECISION_WIDTH
+    )
 
 
 def _key(left: float) -> Markup:
@@ -263,23 +275,7 @@ def _described(entries: Sequence[Precision]) -> str:
     return "; ".join(texts) + ". The table below has the same numbers."
 
 
-def _name(entry: Precision) -> str:
-    return order_name(entry.order) if entry.clique is None else table_name(entry.clique)
-
-
 def _plain_name(entry: Precision) -> str:
     if entry.clique is None:
         return order_name(entry.order)
     return " × ".join(entry.clique) or "total"
-
-
-def _tables(release: Release) -> str:
-    tables = len(release.workload)
-    return "the one table" if tables == 1 else f"all {counted(tables, 'table')}"
-
-
-def _sampled(entries: Sequence[Precision]) -> str:
-    counts = [
-        f"{entry.sampled} of the {counted(entry.tables, 'table')} over {order_name(entry.order)}" for entry in entries
-    ]
-    return f"The errors were computed from {' and '.join(counts)}, evenly spread."

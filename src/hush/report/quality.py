@@ -1,4 +1,4 @@
-"""How good a release is, in words: how many numbers are close, how many rows misplaced, what nobody can know."""
+"""At a glance: the headline numbers of a release, how good it is in words, and what nobody can know from it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,29 @@ import numpy as np
 from hush.core.arrays import Floats
 from hush.core.domain import Clique
 from hush.inference.error_margins import sum_margins
-from hush.inference.estimates import BoundedEstimates, Estimates
+from hush.inference.estimates import BoundedEstimates
 from hush.render.html_page import page_table
-from hush.render.labels import order_name, rounded
+from hush.render.labels import compact, interval_text, order_name, rounded
 from hush.render.markup import Markup, lines, tag
 from hush.render.text_table import counted
-from hush.report.level_groups import LEVEL, cell_errors
+from hush.report.level_groups import CONFIDENCE_LEVEL, cell_errors
 from hush.report.precision import LARGEST_TABLE, spread
 
 if TYPE_CHECKING:
     from hush.release.release import Release
 
-CLOSE = 0.05  # of a count
-ORDERS = (1, 2)
-SAMPLED = 60  # tables of each order with known errors, and as many without
+CLOSE_SHARE = 0.05  # of a count: how far a close number is off at most
+JUDGED_ORDERS = (1, 2)  # tables over one column and over two
+SAMPLED_TABLES = 60  # of each order with known errors, and as many without
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
-CLEAR = 2.0  # standard errors between the total and zero, for shares of it to mean anything
+CLEAR_OF_ZERO = 2.0  # standard errors from zero at which shares of the total mean something
+SIMPLE_SHARES = (
+    (1 / 4, "A quarter"),
+    (1 / 3, "A third"),
+    (1 / 2, "Half"),
+    (2 / 3, "Two thirds"),
+    (3 / 4, "Three quarters"),
+)
 VERDICTS = (  # misplaced rows at most, rows in close numbers at least, and the word
     (0.01, 0.9, "very accurate"),
     (0.05, 0.5, "accurate"),
@@ -79,22 +86,26 @@ def quality(release: Release, progress: Callable[[float], None] | None = None) -
     if not estimates.covers(()):
         return []
     total, error = float(estimates.counts(())), float(cell_errors(estimates, ()))
-    if not total > (CLEAR * error if math.isfinite(error) else 0.0):
+    if not total > (CLEAR_OF_ZERO * error if math.isfinite(error) else 0.0):
         return []
-    found = []
-    for number, order in enumerate(ORDERS, start=1):
+    entries = []
+    for number, order in enumerate(JUDGED_ORDERS, start=1):
         entry = _of_order(release, order, total)
-        found += [] if entry is None else [entry]
+        entries += [] if entry is None else [entry]
         if progress is not None:
-            progress(number / len(ORDERS))
-    return found
+            progress(number / len(JUDGED_ORDERS))
+    return entries
 
 
 def _of_order(release: Release, order: int, total: float) -> OrderQuality | None:
+    # Which tables the release has, and whether their errors are known.
     estimates, domain, possible = release.estimates, release.domain, math.comb(len(release.domain), order)
-    every = max(1, -(-possible // (4 * SAMPLED)))
+    every = max(1, -(-possible // (4 * SAMPLED_TABLES)))
     candidates = list(itertools.islice(itertools.combinations(domain, order), 0, None, every))
-    known = _with_errors(estimates, order)
+    largest = list(estimates.cliques)
+    if isinstance(estimates, BoundedEstimates):
+        largest = [clique for clique in largest if estimates.has_covariance(clique)]
+    known = {inner for clique in largest for inner in itertools.combinations(domain.clique(clique), order)}
     if release.bounded:  # the model has every table
         others = [clique for clique in candidates if clique not in known]
         groups = [(sorted(known), len(known)), (others, possible - len(known))]
@@ -103,20 +114,24 @@ def _of_order(release: Release, order: int, total: float) -> OrderQuality | None
         known.update(clique for clique in candidates if clique not in known and estimates.covers(clique))
         groups = [(sorted(known), len(known))]
         cells = sum(map(domain.size, known))
+
+    # Sample evenly from each group; a sampled table stands for as many as its group has per sample.
     tables = sum(size for _, size in groups)
     weights: dict[Clique, float] = {}  # how many tables each sampled one stands for
     for cliques, size in groups:
         usable = [clique for clique in cliques if domain.size(clique) <= LARGEST_TABLE]
-        chosen = [usable[i] for i in spread(len(usable), SAMPLED)]
+        chosen = [usable[i] for i in spread(len(usable), SAMPLED_TABLES)]
         weights |= {clique: size / len(chosen) for clique in chosen}
     if not weights:
         return None
+
+    # Judge the sampled tables.
     numbers, close, rows_close, misplaced, margins = 0.0, 0.0, 0.0, [], []
     measured = []
     for clique, weight in weights.items():
         counts, errors = estimates.counts(clique), cell_errors(estimates, clique)
         margin = _margin(release, clique, errors)
-        near = margin <= CLOSE * counts
+        near = margin <= CLOSE_SHARE * counts
         numbers += weight * counts.size
         close += weight * int(near.sum())
         rows_close += weight * float(counts[near].sum()) / total
@@ -124,7 +139,7 @@ def _of_order(release: Release, order: int, total: float) -> OrderQuality | None
             measured.append(clique)
             misplaced.append(MEAN_ABSOLUTE * float(errors.sum()) / (2 * total))
             margins.append(float(np.median(margin)))
-    bounds = release.bounds.all(measured, level=LEVEL) if release.bounded and measured else []
+    bounds = release.bounds.all(measured, level=CONFIDENCE_LEVEL) if release.bounded and measured else []
     shares = [bound.share / 2 for bound in bounds if math.isfinite(bound.share)]
     return OrderQuality(
         order=order,
@@ -140,46 +155,73 @@ def _of_order(release: Release, order: int, total: float) -> OrderQuality | None
     )
 
 
-def _with_errors(estimates: Estimates, order: int) -> set[Clique]:
-    """The tables over so many columns that lie inside a table whose errors are known."""
-    largest = list(estimates.cliques)
-    if isinstance(estimates, BoundedEstimates):
-        largest = [clique for clique in largest if estimates.has_covariance(clique)]
-    return {inner for clique in largest for inner in itertools.combinations(estimates.domain.clique(clique), order)}
-
-
 def _margin(release: Release, clique: Clique, errors: Floats) -> Floats:
     """Half the widths of the 95 % intervals of the cells; NaN where none is known."""
     estimates = release.estimates
     if isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(clique):
-        bound = float(estimates.margin(clique, np.zeros(()), np.ones(()), LEVEL))
+        bound = float(estimates.margin(clique, np.zeros(()), np.ones(()), CONFIDENCE_LEVEL))
         return np.full(errors.shape, bound)
     margins = sum_margins(estimates, clique, np.ones(errors.shape), len(clique), errors)
-    return margins.at(LEVEL).reshape(errors.shape)
+    return margins.at(CONFIDENCE_LEVEL).reshape(errors.shape)
 
 
-UNKNOWN = (
+NO_ERROR_KNOWN = (
     "How good is it? The release alone cannot tell: no error is known. Whoever has the rows can measure the error "
     "with `hush evaluate`, for internal use."
 )
-HIDDEN = "How good is it? The noise is so large that it hides even the number of rows."
-SMALL = (
-    "Counts below about {least} cannot be told from zero: nobody can know from this release whether there are such "
-    "rows at all. Small groups are the price of privacy."
-)
-FILLED_IN = (
-    "The model fills in the other {tables} from those that were measured. A connection between two such columns may "
-    "be missing in the rows, or be invented, and the release cannot tell. Whoever has the real rows can measure the "
-    "difference with `hush evaluate`, for internal use."
-)
+
+
+def headline(release: Release, entries: Sequence[OrderQuality]) -> Markup:
+    """The size, the estimated total, and the quality."""
+    workload = release.workload
+    columns = counted(len(release.domain), "column")
+    cards = [
+        _total(release),
+        _card(f"{len(workload):,}", f"{'table' if len(workload) == 1 else 'tables'} of counts over {columns}"),
+        _card(card_number(workload.queries), "numbers asked for"),
+    ]
+    cards += [
+        _card(
+            percent(entry.rows_close),
+            f"of rows are in counts within 5 % of the truth, {order_name(entry.order)} at a time",
+        )
+        for entry in entries
+        if entry.measured
+    ]
+    return lines(
+        tag("h2", "At a glance", id="glance"),
+        tag("div", *cards, class_="headline"),
+        quality_text(release, entries),
+    )
+
+
+def _total(release: Release) -> Markup:
+    if not release.estimates.covers(()):
+        return _card("n/a", "the total was not released")
+    answers = release.marginal()
+    value, error = float(answers.estimate[0]), float(answers.std_error[0])
+    interval = interval_text(float(answers.lower[0]), float(answers.upper[0]), error)
+    text = f"rows, estimated; 95 % interval {interval}" if interval else "rows, estimated; no error is known"
+    return _card(rounded(value, error), text, kind="total")
+
+
+def card_number(number: int) -> str:
+    """A whole number, with all digits if they fit a card."""
+    return f"{number:,}" if number < 10**10 else compact(float(f"{number:.4g}"))
+
+
+def _card(value: str, text: str, kind: str | None = None) -> Markup:
+    words = text.replace(" %", "\N{NO-BREAK SPACE}%")  # cards are narrow
+    return tag("div", tag("b", value), tag("span", words), data_kind=kind)
 
 
 def quality_text(release: Release, entries: Sequence[OrderQuality]) -> Markup:
     """The quality in sentences and as a table."""
     if not entries:
-        return tag("p", HIDDEN if release.estimates.covers(()) else UNKNOWN)
+        hidden = "How good is it? The noise is so large that it hides even the number of rows."
+        return tag("p", hidden if release.estimates.covers(()) else NO_ERROR_KNOWN)
     if not any(entry.measured for entry in entries):
-        return tag("p", UNKNOWN)
+        return tag("p", NO_ERROR_KNOWN)
     items = [tag("li", *_sentences(release, entry)) for entry in entries]
     heads = ("tables over", "counts", "within 5 %", "rows in these", "rows in a wrong cell", "least count above zero")
     rows = [
@@ -215,10 +257,15 @@ def _sentences(release: Release, entry: OrderQuality) -> Iterator[str | Markup]:
         yield f"A typical table{only} has about {percent(entry.misplaced)} of the rows in a wrong cell. "
     else:
         yield tag("strong", f"Of tables over {what}, no error is known. ")
-    yield (
-        f"{percent(entry.close)} of the counts, covering {percent(entry.rows_close)} of the rows, are within 5 % of "
-        "the true count, with 95 % certainty. "
-    )
+    if entry.close > 0:
+        near = [words for share, words in SIMPLE_SHARES if abs(entry.close - share) < 0.015]
+        counts = near[0] if near else "Fewer than 0.1 %" if entry.close < 0.001 else percent(entry.close)
+        yield (
+            f"{counts} of the counts, covering {percent(entry.rows_close)} of rows, are within 5 % of the truth, with "
+            "95 % certainty. "
+        )
+    else:
+        yield "No count is within 5 % of the truth with 95 % certainty. "
     if math.isfinite(entry.bound):
         yield (
             f"The model, from which rows are drawn, has at most {percent(entry.bound)} of the rows of a typical "
@@ -229,13 +276,20 @@ def _sentences(release: Release, entry: OrderQuality) -> Iterator[str | Markup]:
 def _unknown(release: Release, entries: Sequence[OrderQuality]) -> Iterator[str]:
     known = [entry for entry in entries if math.isfinite(entry.least)]
     if known:
-        yield SMALL.format(least=rounded(math.ceil(known[-1].least), math.nan))
+        yield (
+            f"Counts below about {rounded(math.ceil(known[-1].least), math.nan)} cannot be told from zero: nobody can "
+            "know from this release whether there are such rows at all. Small groups are the price of privacy."
+        )
     for entry in entries:
         if release.bounded and entry.measured < entry.tables:
             tables = f"{counted(entry.tables - entry.measured, 'table')} over {order_name(entry.order)}"
-            yield FILLED_IN.format(tables=tables)
+            yield (
+                f"The model fills in the other {tables} from the measured ones. The rows may miss an association "
+                "between two such columns, or invent one, and the release cannot tell. Whoever has the real rows can "
+                "measure the difference with `hush evaluate`, for internal use."
+            )
     if release.bounded:
-        yield "Rows that are drawn from the model add their own error, as any sample does: the fewer rows, the more."
+        yield "Rows drawn from the model add a sampling error: the fewer rows, the larger."
     else:
         yield "Combinations of columns that are in no table of this release. The section on questions lists the tables."
 

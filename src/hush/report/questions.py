@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sqlglot.tokens import Tokenizer
 
-from hush.core.domain import Clique
 from hush.core.errors import HushError
 from hush.release.answer_columns import GroupColumn, QueryColumn
 from hush.render.html_page import page_table
@@ -29,8 +28,8 @@ from hush.render.labels import (
 )
 from hush.render.markup import Markup, join, lines, tag
 from hush.render.text_table import counted
+from hush.report.figures import Departure
 from hush.report.level_groups import level_label, number_text
-from hush.report.ranking import Departure
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, Schema
 from hush.schema.column import MISSING_LABEL, OTHER_LABEL, Value
 
@@ -38,8 +37,14 @@ if TYPE_CHECKING:
     from hush.release.answers import Answers
     from hush.release.release import Release
 
-MOST_VALUES = 8
+MOST_VALUES = 8  # of a column, in the list of columns
 MOST_COLUMNS = 200
+MOST_CLIQUES = 60
+MOST_ANSWER_ROWS = 12
+LONGEST_WRITTEN_NAME = 40  # longer names are not written into examples
+SQL_KEYWORDS = {word for key in Tokenizer.KEYWORDS for word in key.split()}
+PLAIN_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,60}")  # needs no quotes in a terminal
+PLAIN_SQL_NAME = re.compile(r"[a-z_][a-z0-9_]*")  # needs no quotes in SQL
 
 
 def column_table(schema: Schema) -> Markup:
@@ -85,13 +90,6 @@ def missing(column: Column) -> str:
     return f"counted as {MISSING_LABEL}" if column.missing else "refused"
 
 
-MOST_ROWS = 12
-LONGEST_NAME = 40
-_RESERVED = {word for key in Tokenizer.KEYWORDS for word in key.split()}
-_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,60}")  # names that need no quotes in a terminal
-_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
     """A question in words and in SQL, with its answer."""
@@ -126,7 +124,7 @@ def _first_answered(release: Release, candidates: Iterable[tuple[str, str]]) -> 
 
 def _by_category(release: Release, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     columns = [release.schema[name] for name in names if _writable(name)]
-    small = [column for column in columns if column.size <= MOST_ROWS]
+    small = [column for column in columns if column.size <= MOST_ANSWER_ROWS]
     for column in (*(c for c in small if isinstance(c, Categorical)), *small):
         name = identifier(column.name)
         yield f"How many rows by {column.name}?", f"SELECT {name}, COUNT(*) FROM t GROUP BY {name}"
@@ -157,7 +155,7 @@ def _condition(release: Release, column: Column) -> _Condition | None:
     if isinstance(column, Categorical) or column.levels < 4:
         code = int(np.argmax(release.counts((column.name,))[: column.levels]))
         label = column.label(code)
-        if column.binned or readable(label, LONGEST_NAME) != label:
+        if column.binned or readable(label, LONGEST_WRITTEN_NAME) != label:
             return None
         return _Condition(f"{column.name} {label}", f"{name} = {literal(column.value(code))}")
     match column:
@@ -183,7 +181,7 @@ def identifier(name: str) -> str:
     >>> identifier("age"), identifier("order"), identifier('a "b" c')
     ('age', '"order"', '"a ""b"" c"')
     """
-    if _PLAIN.fullmatch(name) and name.upper() not in _RESERVED:
+    if PLAIN_SQL_NAME.fullmatch(name) and name.upper() not in SQL_KEYWORDS:
         return name
     return '"' + name.replace('"', '""') + '"'
 
@@ -211,34 +209,27 @@ def literal(value: Value) -> str:
 
 def _writable(name: str) -> bool:
     """Whether a name can be shown in a query as it is: short, without invisible characters."""
-    return readable(name, LONGEST_NAME) == name
-
-
-MOST_CLIQUES = 60
-
-HOW = (
-    "You can ask for any count over the columns of one of these tables, or over fewer of them, at no further cost to "
-    "privacy, in a terminal or in Python. The table may have any name in FROM; t will do."
-)
-ADAPTIVE = (
-    "Any count over the columns of one of these tables, or over fewer of them, has an exact standard error. Any other "
-    "combination of columns can be asked too and is answered by the model, with a bound on its error where one is "
-    "known. Asking costs no further privacy, in a terminal or in Python. The table may be called anything in FROM."
-)
-COMMANDS = """hush query {file} "SELECT ..."
-
-import hush
-hush.load("{file}").sql("SELECT ...")"""
+    return readable(name, LONGEST_WRITTEN_NAME) == name
 
 
 def questions_section(release: Release, examples: Sequence[Example], file_name: str | None = None) -> Markup:
     """Covered tables, columns, example queries with their answers, and how to ask."""
+    intro = (
+        "You can ask for any count over the columns of one of these tables, or over fewer of them, at no further cost "
+        "to privacy, in a terminal or in Python. The table may have any name in FROM; t will do."
+    )
+    if release.bounded:
+        intro = (
+            "Any count over the columns of one of these tables, or over fewer of them, has an exact standard error. "
+            "The model answers any other combination of columns, with a bound on its error where one is known. Asking "
+            "costs no further privacy, in a terminal or in Python. The table may have any name in FROM."
+        )
+    file = file_name if PLAIN_FILE_NAME.fullmatch(file_name or "") else "release.hush"
+    commands = f'hush query {file} "SELECT ..."\n\nimport hush\nhush.load("{file}").sql("SELECT ...")'
     return lines(
         tag("h2", "What can be asked", id="questions"),
-        tag("p", ADAPTIVE if release.bounded else HOW),
-        tag(
-            "pre", tag("code", COMMANDS.format(file=file_name if _FILE.fullmatch(file_name or "") else "release.hush"))
-        ),
+        tag("p", intro),
+        tag("pre", tag("code", commands)),
         tag("h3", "Tables"),
         covered(release),
         tag("h3", "Columns"),
@@ -261,14 +252,10 @@ def covered(release: Release) -> Markup:
     rest = [clique for clique in cliques if len(clique) not in whole]
     listed = [table_name(clique) for clique in rest[:MOST_CLIQUES]]
     if len(rest) > MOST_CLIQUES:
-        listed.append(join(_remaining(rest[MOST_CLIQUES:])))
+        more = Counter(len(clique) for clique in rest[MOST_CLIQUES:])
+        counts = [f"{tables:,} more over {order_name(order)}" for order, tables in sorted(more.items())]
+        listed.append(join(f"and {', '.join(counts)}"))
     return tag("ul", *(tag("li", item) for item in (*items, *listed)), class_="tables" if listed else None)
-
-
-def _remaining(cliques: Sequence[Clique]) -> str:
-    orders = Counter(len(clique) for clique in cliques)
-    counts = [f"{tables:,} more over {order_name(order)}" for order, tables in sorted(orders.items())]
-    return f"and {', '.join(counts)}"
 
 
 def _example(example: Example) -> Markup:
@@ -286,28 +273,29 @@ def _example(example: Example) -> Markup:
 def _answer_line(answers: Answers) -> Markup:
     (low,), (high,) = answers.interval(answers.quantities[0])
     (value,), (error,) = answers.quantities[0].estimate, answers.quantities[0].std_error
-    interval = interval_text(low, high, error)
-    error_words = f", with standard error {error_text(error)} and 95 % interval {interval}." if interval else "."
-    if not interval and math.isfinite(low):
-        error_words = f", with 95 % interval {bound_text(low, high)}, from a bound."
-    return tag("p", tag("b", rounded(value, error)), " rows", error_words)
-
-
-def _group_label(group: GroupColumn | QueryColumn, row: int) -> str:
-    return level_label(group.column, int(group.codes[row])) if isinstance(group, GroupColumn) else group.label(row)
+    count = tag("b", rounded(value, error))
+    if interval := interval_text(low, high, error):
+        margin = error_text((high - low) / 2)
+        return tag("p", count, f" ± {margin} rows: 95 % interval {interval}, standard error {error_text(error)}.")
+    bound = f", with 95 % interval {bound_text(low, high)}, from a bound." if math.isfinite(low) else "."
+    return tag("p", count, " rows", bound)
 
 
 def _answer_table(answers: Answers) -> Markup:
     lower, upper = answers.interval(answers.quantities[0])
     value, error = answers.quantities[0].estimate, answers.quantities[0].std_error
+
+    def label(group: GroupColumn | QueryColumn, row: int) -> str:
+        return level_label(group.column, int(group.codes[row])) if isinstance(group, GroupColumn) else group.label(row)
+
     rows = [
         (
-            *(named(_group_label(group, row)) for group in answers.groups),
+            *(named(label(group, row)) for group in answers.groups),
             rounded(value[row], error[row]),
             error_text(error[row]),
             interval_text(lower[row], upper[row], error[row]) or bound_text(lower[row], upper[row]),
         )
-        for row in range(min(len(answers), MOST_ROWS))
+        for row in range(min(len(answers), MOST_ANSWER_ROWS))
     ]
     groups = len(answers.groups)
     heads = (*(named(group.name) for group in answers.groups), "count", "standard error", "95 % interval")

@@ -1,12 +1,13 @@
-"""Whether samples have the law they claim, and whether a selection is as private as it is charged for.
+"""Laws: whether samples have the law they claim, and whether a finite law is as private as it is charged for.
 
-Tests of samples state their false-alarm rate, and each can fail. Divergences of finite laws are exact.
+Tests of samples state their false-alarm rate, and each can fail. Divergences and ratios of finite laws are exact.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -19,13 +20,16 @@ from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores, TopK
 from hush.privacy.sensitivity import Neighbours, sensitivity
 
+Matrix = list[list[Fraction]]  # P(report | input), a row for each input
+RENYI_ORDERS = (1.01, 1.5, 2.0, 4.0, 16.0, 64.0)
+
 
 class LawError(HushError):
     """Samples that do not have the law they claim."""
 
 
 def check_law(samples: Integers, law: DiscreteGaussian | DiscreteLaplace, *, alpha: float = 1e-9) -> None:
-    """Raise LawError where samples are not of the law; false alarms at a rate of at most `alpha`.
+    """Raise LawError if the samples do not have the law; false alarms at a rate of at most `alpha`.
 
     With 10^5 samples, a scale that is off by a factor 0.8 or 1.25 is missed with probability far below 10^-9: the
     chi-square statistic's non-centrality is then above 10^3.
@@ -42,10 +46,11 @@ def law_pvalue(samples: Integers, law: DiscreteGaussian | DiscreteLaplace) -> fl
     symmetry of signs (binomial); low bits uniform, where the scale is large (chi-square); serial repeats (binomial).
     """
     samples = np.asarray(samples).ravel()
+    positive, signed = int(np.count_nonzero(samples > 0)), int(np.count_nonzero(samples))
     tests = [
         _cells_pvalue(samples, law),
         _tails_pvalue(samples, law),
-        _signs_pvalue(samples),
+        float(stats.binomtest(positive, signed, 0.5).pvalue) if signed else 0.0,
         _low_bits_pvalue(samples, law),
         _repeats_pvalue(samples, law),
     ]
@@ -76,6 +81,7 @@ def _cells_pvalue(samples: Integers, law: DiscreteGaussian | DiscreteLaplace) ->
     grid = np.unique(np.floor(np.linspace(-6, 6, 121) * max(scale, 1.0)))
     probabilities = np.diff(np.concatenate([[0.0], cdf(law, grid), [1.0]]))
     observed = np.bincount(np.searchsorted(grid, samples, side="left"), minlength=len(grid) + 1)
+    # Merge neighbouring cells until each expects 25 samples, so that the chi-square law holds.
     keep_o, keep_p, o, p = [], [], 0, 0.0
     for count, probability in zip(observed, probabilities, strict=True):
         o, p = o + int(count), p + float(probability)
@@ -99,11 +105,6 @@ def _tails_pvalue(samples: Integers, law: DiscreteGaussian | DiscreteLaplace) ->
         hits = (np.count_nonzero(samples <= -edge), np.count_nonzero(samples >= edge))
         p_values += [float(stats.binomtest(int(count), len(samples), tail).pvalue) for count in hits]
     return min(1.0, len(p_values) * min(p_values))
-
-
-def _signs_pvalue(samples: Integers) -> float:
-    positive, negative = np.count_nonzero(samples > 0), np.count_nonzero(samples < 0)
-    return float(stats.binomtest(int(positive), int(positive + negative), 0.5).pvalue) if positive + negative else 0.0
 
 
 def _low_bits_pvalue(samples: Integers, law: DiscreteGaussian | DiscreteLaplace) -> float:
@@ -140,11 +141,8 @@ def scores_of(scorer: Any, table: Any, relation: Neighbours = Neighbours.ADD_REM
     return scorer.scores(table.counts(scorer.cliques), bound)
 
 
-ALPHAS = (1.01, 1.5, 2.0, 4.0, 16.0, 64.0)
-
-
 class DivergenceError(HushError):
-    """Neighbouring laws that are further apart than the charge allows."""
+    """Laws of neighbouring tables that are further apart than the charge allows."""
 
 
 def selection_law(law: ExponentialMechanism | GeneralizedExponentialMechanism | TopK, scores: Scores) -> dict[Any, Any]:
@@ -187,7 +185,7 @@ def check_selection_privacy(
     table: Any,
     neighbours: Iterable[Any],
     *,
-    alphas: tuple[float, ...] = ALPHAS,
+    alphas: tuple[float, ...] = RENYI_ORDERS,
 ) -> float:
     """Compare the exact Rényi divergence over all neighbours with what is charged; returns the largest ratio.
 
@@ -212,3 +210,38 @@ def check_selection_privacy(
                     if ratio > 1:
                         raise DivergenceError(f"D_alpha is {ratio:.3g} times the charge at alpha = {alpha}")
     return largest
+
+
+def matrix_of(law: Any, inputs: Iterable[Any]) -> Matrix:
+    """The probability of every report, for every input, from the weights that the law draws with."""
+    reports = list(law.outputs())
+    return [[law.probability(value, report) for report in reports] for value in inputs]
+
+
+def worst_ratio(matrix: Matrix) -> Fraction:
+    """The largest ratio of the probabilities of one report under two inputs."""
+    ratio: Fraction = max(max(column) / min(column) for column in zip(*matrix, strict=True))
+    return ratio
+
+
+def worst_loss(matrix: Matrix) -> float:
+    """The logarithm of the worst ratio."""
+    with mpmath.workdps(60):
+        ratio = worst_ratio(matrix)
+        return float(mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator))
+
+
+def within(ratio: Fraction, epsilon: Fraction) -> bool:
+    """Whether a ratio is at most e^epsilon, to 60 digits."""
+    with mpmath.workdps(60):
+        bound = mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator)
+        return bool(mpmath.mpf(ratio.numerator) / ratio.denominator <= bound)
+
+
+def hockey_stick(matrix: Matrix, epsilon: Fraction) -> float:
+    """The largest sum over reports of (P(r | a) - e^epsilon P(r | b))+, over all pairs of inputs."""
+    with mpmath.workdps(60):
+        bound = mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator)
+        rows = [[mpmath.mpf(p.numerator) / p.denominator for p in row] for row in matrix]
+        gaps = [mpmath.fsum(max(p - bound * q, 0) for p, q in zip(a, b, strict=True)) for a in rows for b in rows]
+        return float(max(gaps))

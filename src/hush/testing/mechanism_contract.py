@@ -1,8 +1,8 @@
-"""check_mechanism: what every mechanism owes, whoever wrote it.
+"""check_mechanism: the contract of every mechanism, whoever wrote it.
 
-Its budget and no more, charged before anything is read; nothing of the data beside what passes the gate; the same
-charges on neighbouring tables, with units of one row and of several, held in memory and read from files; refusals that
-cost nothing; interrupts that keep what was paid for; files that load equal; and answers, SQL and rows from its release.
+A mechanism spends its budget and no more, charged before anything is read. Nothing of the data leaves but through the
+gate. Neighbouring tables lead to the same charges, with units of one row and of several, in memory and from files.
+Refusals cost nothing, interrupts keep what was paid for, files load equal, and releases give answers, SQL and rows.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from hush.testing.replay import check_replay
 from hush.testing.tiny import StoppingTable, TinyTable, neighbours_of
 from hush.workloads import Workload
 
-DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
-ROWS = ((0, 0, 0), (1, 2, 1), (1, 2, 0), (0, 1, 1), (1, 0, 0), (1, 2, 1))
-UNIT = Unit(column="id", max_rows=3)
+TINY_DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
+TINY_ROWS = ((0, 0, 0), (1, 2, 1), (1, 2, 0), (0, 1, 1), (1, 0, 0), (1, 2, 1))
+TINY_UNIT = Unit(column="id", max_rows=3)
 MOST_STOPS = 40  # reads at which a run is interrupted, one after another
 
 
@@ -47,8 +47,8 @@ def check_mechanism(
     mechanism: Mechanism,
     *,
     budget: Budget | None = None,
-    domain: Domain = DOMAIN,
-    rows: Sequence[Sequence[int]] = ROWS,
+    domain: Domain = TINY_DOMAIN,
+    rows: Sequence[Sequence[int]] = TINY_ROWS,
     workload: Workload | None = None,
 ) -> None:
     """Raise MechanismError, or ReplayError for a leak, where a mechanism breaks its contract.
@@ -119,8 +119,8 @@ class _Contract:
         """Units of several rows are paid for."""
         count = len(self.table.rows)
         units = [0] * (count // 2) + list(range(1, count - count // 2 + 1))
-        table: Any = TinyTable(self.table.domain, self.table.rows, unit=UNIT, units=units)
-        plan = self.plan(max_rows_per_unit=UNIT.max_rows)
+        table: Any = TinyTable(self.table.domain, self.table.rows, unit=TINY_UNIT, units=units)
+        plan = self.plan(max_rows_per_unit=TINY_UNIT.max_rows)
         release = plan.release(table)
         _require(affordable(spent(release.statement.event), plan), "units of several rows are not paid for")
         _check_paid(release)
@@ -163,19 +163,25 @@ class _Contract:
     def several_rows(self, folder: Path) -> None:
         """Nothing moves further than was charged when a whole unit of several rows comes, goes or is exchanged."""
         for relation in Neighbours:
-            table, *others = self._tables(UNIT, relation)
-            plan = self.plan(neighbours=relation, max_rows_per_unit=UNIT.max_rows)
+            table, *others = self._tables(TINY_UNIT, relation)
+            plan = self.plan(neighbours=relation, max_rows_per_unit=TINY_UNIT.max_rows)
             self._replayed(partial(self._published, folder, plan), table, others)
 
     def read_files(self, folder: Path) -> None:
         """The same through `hush.read` of real files, for units of one row and of several."""
-        for unit in (ROW, UNIT):
+        for unit in (ROW, TINY_UNIT):
             paths = []
             for number, table in enumerate(self._tables(unit)):
+                lines = [["id", *table.domain]]
+                lines += [[f"u{owner}", *map(str, row)] for owner, row in zip(table.units, table.rows, strict=True)]
                 paths.append(folder / f"{number}.csv")
-                paths[-1].write_text(_csv(table))
+                paths[-1].write_text("".join(",".join(line) + "\n" for line in lines))
             schema, plan = self.table.schema.with_unit(unit), self.plan(max_rows_per_unit=unit.max_rows)
-            self._replayed(partial(self._published_from_file, folder, plan, schema), paths[0], paths[1:])
+
+            def run(path: Path, schema: Schema = schema, plan: Plan = plan) -> object:
+                return self._published(folder, plan, read(path, schema))
+
+            self._replayed(run, paths[0], paths[1:])
 
     def _tables(self, unit: Unit, relation: Neighbours = Neighbours.ADD_REMOVE) -> list[TinyTable]:
         """A table, then neighbours of it that differ by as many rows as a unit may have, and by units that have more.
@@ -194,9 +200,6 @@ class _Contract:
             ids = [*range(3), *(4 if second and number >= most else 3 for number in range(len(rows)))]
             tables.append(TinyTable(self.table.domain, [*few, *rows], unit=unit, units=ids))
         return tables
-
-    def _published_from_file(self, folder: Path, plan: Plan, schema: Schema, path: Path) -> object:
-        return self._published(folder, plan, read(path, schema))
 
     def _published(self, folder: Path, plan: Plan, table: Any) -> object:
         """What a release of a table publishes."""
@@ -278,7 +281,7 @@ class _Contract:
         _require(read.rounds == release.rounds, "the rounds of a release differ from those in its file")  # type: ignore[union-attr]
 
         if release.bounded:
-            texts = [str(each.error_bounds()) for each in (release, read)]  # type: ignore[union-attr]
+            texts = [str(source.error_bounds()) for source in (release, read)]  # type: ignore[union-attr]
             _require(texts[0] == texts[1], "the error bounds of a release differ from those of its file")
 
     def answers(self, folder: Path) -> None:
@@ -329,13 +332,6 @@ class _Contract:
         except QueryError:
             return
         raise MechanismError("rows are drawn although nothing was measured")
-
-
-def _csv(table: TinyTable) -> str:
-    """The text of a file that holds a table, its units named in a first column."""
-    lines = [["id", *table.domain]]
-    lines += [[f"u{unit}", *map(str, row)] for unit, row in zip(table.units, table.rows, strict=True)]
-    return "".join(",".join(line) + "\n" for line in lines)
 
 
 def _check_paid(release: Release) -> None:

@@ -25,6 +25,7 @@ def check_operator(operator: LinearOperator, *, dense: Any = None, tolerance: fl
     >>> from hush.linops import Prefix
     >>> check_operator(Prefix(5), dense=np.tri(5))
     """
+    # The members themselves.
     check = _Comparison(type(operator).__name__, tolerance)
     built = operator.matmat(np.eye(operator.shape[1]))
     twin = np.asarray(built if dense is None else dense, dtype=np.float64)
@@ -37,6 +38,8 @@ def check_operator(operator: LinearOperator, *, dense: Any = None, tolerance: fl
     _check_trace(check, operator, twin)
     check.equal("T.T", operator.T.T.dense(), twin)
     check.equal("gram_dense", operator.gram_dense(), twin.T @ twin)
+
+    # Operators derived from it.
     for name, derived, expected in [
         ("T", operator.T, twin.T),
         ("gram", operator.gram(), twin.T @ twin),
@@ -50,6 +53,8 @@ def check_operator(operator: LinearOperator, *, dense: Any = None, tolerance: fl
         _check_products(within, derived, expected)
         _check_norms(within, derived, expected)
         _check_trace(within, derived, expected)
+
+    # Pseudo-inverses, by the equations that define them.
     for name, derived, expected in [
         ("pinv", operator, twin),
         ("gram pinv", operator.gram(), twin.T @ twin),

@@ -6,8 +6,7 @@ import numpy as np
 
 from hush.core.domain import Domain
 from hush.release.release import Release
-from hush.report.figures import map_figures
-from hush.report.ranking import departure, rank_columns, rank_pairs
+from hush.report.figures import departure, map_figures, rank_columns, rank_pairs
 from hush.schema import Schema
 
 DOMAIN = Domain({"a": 5, "b": 4, "c": 3})

@@ -10,7 +10,7 @@ import pytest
 from hush.release.release import Release
 from hush.render.charts import CHART_WIDTH
 from hush.report import report_html
-from hush.report.bar_charts import bar_chart
+from hush.report.count_charts import bar_chart
 from hush.report.level_groups import group_levels, grouped
 from hush.schema import Column, Integer, Numeric, Schema
 

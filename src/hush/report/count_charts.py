@@ -1,4 +1,7 @@
-"""Bar charts of one-way tables with error bars: horizontal for names, vertical for numbers and dates."""
+"""Charts of counts: one-way tables as bars with error bars, two-way tables as heat maps.
+
+Bars are horizontal for names and vertical for numbers and dates.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,21 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.render.charts import CHART_WIDTH, LABEL_SIZE, TICK_SIZE, Axis, horizontal_grid, picture, vertical_grid
-from hush.render.labels import readable, rounded, width
-from hush.render.markup import Markup, coordinate, shape, tag
+from hush.render.labels import compact, readable, rounded, width
+from hush.render.markup import Markup, coordinate, join, shape, tag
 from hush.report.level_groups import GroupedCounts, heights_per_row
 
 ROW_HEIGHT = 22.0  # of a horizontal bar with its space
 STANDING_HEIGHT = 210.0  # of a chart of vertical bars
 LONGEST_NAME = 22  # characters beside a horizontal bar
 APART_GAP = 16.0  # between the ordinary levels and those that are set apart, `other` and missing
-ABOVE, BELOW = 1.2, 0.2  # how far intervals of rows per width may reach, relative to the highest bar
+INTERVAL_ABOVE, INTERVAL_BELOW = 1.2, 0.2  # how far intervals may reach, relative to the highest bar
+LONGEST_ROW_LABEL, LONGEST_COLUMN_LABEL = 20, 12  # characters beside and above a heat map
+MOST_WRITTEN_CELLS = 64  # larger heat maps have no numbers in their cells
+WHITE_TEXT_SHADE = 0.68  # the shade at which white and black text are equally legible, in both colour schemes
+LEGEND_SHADES = 6
+WIDEST_CELL = 72.0
+HATCH_DISTANCE = 6.0
 
 
 def bar_chart(sums: GroupedCounts, number: int) -> Markup:
@@ -66,7 +75,7 @@ def _ends(sums: GroupedCounts, factors: Floats, chosen: slice) -> tuple[float, f
     highest = float((factors * sums.estimate)[chosen].max())
     if highest <= 0 or (factors == 1).all():
         return float(finite.min()), float(finite.max())
-    return max(float(finite.min()), -BELOW * highest), min(float(finite.max()), ABOVE * highest)
+    return max(float(finite.min()), -INTERVAL_BELOW * highest), min(float(finite.max()), INTERVAL_ABOVE * highest)
 
 
 def _lying(sums: GroupedCounts, number: int) -> Markup:
@@ -81,7 +90,7 @@ def _lying(sums: GroupedCounts, number: int) -> Markup:
     for row, (label, value) in enumerate(zip(labels, values, strict=True)):
         middle = 4 + ROW_HEIGHT * (row + 0.5)
         ends = sorted((axis(0.0), axis(float(sums.estimate[row]))))
-        bar = shape("rect", x=ends[0], y=middle - 7, width=ends[1] - ends[0], height=14.0, class_=_kind(sums, row))
+        bar = shape("rect", x=ends[0], y=middle - 7, width=ends[1] - ends[0], height=14.0, class_=_bar_class(sums, row))
         shapes.append(
             tag(
                 "g",
@@ -92,7 +101,7 @@ def _lying(sums: GroupedCounts, number: int) -> Markup:
                 tag("text", value, x=CHART_WIDTH - 2, y=middle + 4, class_="end"),
             )
         )
-    return picture(_title(sums), described(sums), number, bottom + 22, *shapes)
+    return picture(_bar_title(sums), described(sums), number, bottom + 22, *shapes)
 
 
 def _standing(sums: GroupedCounts, number: int) -> Markup:
@@ -114,7 +123,12 @@ def _standing(sums: GroupedCounts, number: int) -> Markup:
         inner = max(wide - max(1.0, min(0.14 * wide, 4.0)), 0.8) if index < grouping.ordinary else 0.7 * wide
         middle = start + wide / 2
         bar = shape(
-            "rect", x=middle - inner / 2, y=ends[0], width=inner, height=ends[1] - ends[0], class_=_kind(sums, index)
+            "rect",
+            x=middle - inner / 2,
+            y=ends[0],
+            width=inner,
+            height=ends[1] - ends[0],
+            class_=_bar_class(sums, index),
         )
         low, high = (
             min(max(factors[index] * float(end[index]), axis.low), axis.high) for end in (sums.lower, sums.upper)
@@ -123,14 +137,14 @@ def _standing(sums: GroupedCounts, number: int) -> Markup:
         value = None
         if own_scale and index >= grouping.ordinary:
             y = (min(ends[0], axis(high)) if math.isfinite(high) else ends[0]) - 4
-            value = tag("text", _written(sums, index), x=middle, y=y, class_="mark mid")
+            value = tag("text", _count_text(sums, index), x=middle, y=y, class_="mark mid")
         shapes.append(tag("g", tag("title", tip(sums, index)), bar, whisker, value))
     return picture(
-        _title(sums), described(sums), number, STANDING_HEIGHT, *shapes, *_marks(sums, starts, widths, bottom)
+        _bar_title(sums), described(sums), number, STANDING_HEIGHT, *shapes, *_marks(sums, starts, widths, bottom)
     )
 
 
-def _written(sums: GroupedCounts, index: int) -> str:
+def _count_text(sums: GroupedCounts, index: int) -> str:
     return rounded(float(sums.estimate[index]), float(sums.std_error[index]))
 
 
@@ -140,7 +154,7 @@ def _places(sums: GroupedCounts, left: float, *, numbered: bool) -> tuple[list[f
     ordinary, groups = grouping.ordinary, len(grouping)
     slots = []
     for index in range(ordinary, groups):
-        texts = [readable(grouping.ticks[index], 12), *([_written(sums, index)] if numbered else [])]
+        texts = [readable(grouping.ticks[index], 12), *([_count_text(sums, index)] if numbered else [])]
         slots.append(max(max(width(text, TICK_SIZE) for text in texts) + 6, 24.0))
     before, after = sum(slots[: grouping.apart]), sum(slots[grouping.apart :])
     beyond = 0.0 if grouping.last is None else width(readable(grouping.last, 12), TICK_SIZE) / 2
@@ -204,9 +218,124 @@ def _whisker(low: float, high: float, axis: Axis, middle: float, *, lying: bool,
     return shape("path", d=path, class_="whisker")
 
 
-def _kind(sums: GroupedCounts, index: int) -> str:
+def _bar_class(sums: GroupedCounts, index: int) -> str:
     return "bar below" if sums.estimate[index] < 0 else "bar"
 
 
-def _title(sums: GroupedCounts) -> str:
+def _bar_title(sums: GroupedCounts) -> str:
     return f"Estimated counts by {readable(sums.names[0], 60)}"
+
+
+def heat_map(sums: GroupedCounts, number: int) -> Markup:
+    """A two-way table, rows down and columns across; `number` tells the charts of a page apart.
+
+    The shade follows the square root of the count, so that small cells stay distinct beside large ones.
+    """
+    # Lay out the map: labels of rows on the left, labels of columns above, slanted if they do not fit.
+    rows, columns = sums.groupings
+    row_labels = [readable(label, LONGEST_ROW_LABEL) for label in rows.labels]
+    for i in range(rows.ordinary if rows.edges else 0):
+        if row_labels[i].endswith("…"):  # too long: show where the bin begins
+            row_labels[i] = readable(f"{rows.ticks[i]} …", LONGEST_ROW_LABEL)
+    column_labels = [readable(tick, LONGEST_COLUMN_LABEL) for tick in columns.ticks]
+    left = max(width(label, TICK_SIZE) for label in row_labels) + 8
+    longest = max(
+        width(label, TICK_SIZE) for label in (*column_labels, readable(columns.last or "", LONGEST_COLUMN_LABEL))
+    )
+    wide = min((CHART_WIDTH - left) / len(columns), WIDEST_CELL)
+    upright = longest + 2 <= wide
+    if not upright:
+        wide = min((CHART_WIDTH - left - 0.5 * width(column_labels[-1], TICK_SIZE)) / len(columns), WIDEST_CELL)
+    tall = min(max(wide, 16.0), 26.0)
+    top = 18.0 if upright else 12 + 0.75 * longest
+    largest = max(float(np.nanmax(sums.estimate)), 0.0)
+    texts_of = [[_short(sums, i, j) for j in range(len(columns))] for i in range(len(rows))]
+    widest = max(width(text, TICK_SIZE) for row in texts_of for text in row) + 4
+    written = sums.estimate.size <= MOST_WRITTEN_CELLS and wide >= max(widest, 20)
+
+    # Draw the cells. Hatching and numbers come last, so that no cell covers them.
+    shapes, texts, hatched = [], [], []
+    for i in range(len(rows)):
+        y = top + tall * i
+        shapes.append(tag("text", row_labels[i], x=left - 6, y=y + tall / 2 + 4, class_="mark end"))
+        for j in range(len(columns)):
+            x = left + wide * j
+            shade = math.sqrt(max(float(sums.estimate[i, j]), 0.0) / largest) if largest > 0 else 0.0
+            cell = _swatch(x, y, wide - 1, tall - 1, shade)
+            shapes.append(tag("g", tag("title", tip(sums, i, j)), cell))
+            if sums.doubtful[i, j]:
+                hatched.append(_hatch(x, y, wide - 1, tall - 1))
+            if written:
+                kind = "mid deep" if shade > WHITE_TEXT_SHADE else "mid pale"
+                texts.append(tag("text", texts_of[i][j], x=x + (wide - 1) / 2, y=y + tall / 2 + 3.5, class_=kind))
+    shapes += _column_labels(sums, left, wide, top - 5, upright=upright)
+    if hatched:
+        shapes.append(shape("path", d="".join(hatched), class_="hatch"))
+    shapes += texts
+    bottom = top + tall * len(rows)
+    shapes.append(_legend(largest, bottom + 10, bool(hatched)))
+    first, second = (readable(name, 60) for name in sums.names)
+    i, j = (int(index) for index in np.unravel_index(int(np.nanargmax(sums.estimate)), sums.estimate.shape))
+    described = (
+        f"{len(rows)} rows and {len(columns)} columns; the largest cell is {tip(sums, i, j)}. "
+        f"{int(sums.doubtful.sum())} of {sums.estimate.size} cells are hatched: their interval reaches zero. "
+        "The table below has every number."
+    )
+    title = f"Estimated counts by {first} (down) and {second} (across)"
+    return picture(title, described, number, bottom + 48, *shapes)
+
+
+def _swatch(x: float, y: float, wide: float, tall: float, shade: float) -> Markup:
+    return shape("rect", x=x, y=y, width=wide, height=tall, class_="cell", fill_opacity=f"{max(shade, 0.02):.2f}")
+
+
+def _short(sums: GroupedCounts, i: int, j: int) -> str:
+    value = float(sums.estimate[i, j])
+    return compact(round(value / 1e5) * 1e5) if abs(value) >= 1e6 else rounded(value, max(sums.std_error[i, j], 2.0))
+
+
+def _column_labels(sums: GroupedCounts, left: float, wide: float, y: float, *, upright: bool) -> list[Markup]:
+    """Labels above the columns: bins at their lower end, other levels in the middle; slanted unless `upright`."""
+    columns = sums.groupings[1]
+    places = []
+    for j, tick in enumerate(columns.ticks):
+        x = left + wide * (j + (0.0 if columns.edges and j < columns.ordinary else 0.5))
+        if columns.last is not None and j == columns.ordinary:
+            x = max(x, left + wide * j + 2 * TICK_SIZE)  # beside the end of the last ordinary group
+        places.append((tick, x))
+    if columns.last is not None:
+        places.append((columns.last, left + wide * columns.ordinary))
+    labels = []
+    for text, x in places:
+        turned = {} if upright else {"transform": f"rotate(-48 {x:.1f} {y:.1f})"}
+        kind = "mark mid" if upright else "mark"
+        labels.append(tag("text", readable(text, LONGEST_COLUMN_LABEL), x=x, y=y, class_=kind, **turned))
+    return labels
+
+
+def _hatch(x: float, y: float, wide: float, tall: float) -> str:
+    """Diagonal strokes within a cell, as commands of a path."""
+    strokes = []
+    offset = HATCH_DISTANCE / 2
+    while offset < wide + tall:
+        x0, y0 = (x + offset, y) if offset <= wide else (x + wide, y + offset - wide)
+        x1, y1 = (x, y + offset) if offset <= tall else (x + offset - tall, y + tall)
+        strokes.append(f"M{x0:.0f} {y0:.0f}L{x1:.0f} {y1:.0f}")
+        offset += HATCH_DISTANCE
+    return "".join(strokes)
+
+
+def _legend(largest: float, y: float, hatched: bool) -> Markup:
+    """Swatches from zero to the largest count, and one that explains hatching."""
+    wide = 26.0
+    shapes = [_swatch(2 + wide * k, y, wide - 1, 11.0, k / (LEGEND_SHADES - 1)) for k in range(LEGEND_SHADES)]
+    ends = 2 + wide * LEGEND_SHADES
+    shapes.append(tag("text", "0", x=2.0, y=y + 25, class_="mark"))
+    shapes.append(tag("text", compact(float(f"{largest / 4:.2g}")), x=2 + (ends - 2) / 2, y=y + 25, class_="mark mid"))
+    shapes.append(tag("text", compact(float(f"{largest:.3g}")), x=ends, y=y + 25, class_="mark end"))
+    if hatched:
+        x = ends + 22
+        shapes.append(_swatch(x, y, wide - 1, 11.0, 0.0))
+        shapes.append(shape("path", d=_hatch(x, y, wide - 1, 11.0), class_="hatch"))
+        shapes.append(tag("text", "interval reaches zero", x=x + wide + 5, y=y + 10, class_="mark"))
+    return join(*shapes)
