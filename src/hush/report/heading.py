@@ -147,7 +147,7 @@ def promise(release: Release) -> str:
     else:
         rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows:,} rows"
         name = readable(unit.column, 60)
-        whose = f"The promise is to one {name}, with up to {rows} of theirs; other rows were left out. {LEFT_OUT}"
+        whose = f"The promise is to one {name}, with up to {rows} of theirs; their other rows were left out. {LEFT_OUT}"
     return text + weak + whose
 
 
