@@ -19,8 +19,8 @@ from hush.privacy.selection import ExponentialMechanism
 @pytest.fixture(autouse=True)
 def fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """A twentieth of a scale is found with 10^5 draws, a quarter with far fewer."""
-    monkeypatch.setattr(self_check, "DRAWS", 20_000)
-    monkeypatch.setattr(self_check, "CHOICES", 2_000)
+    monkeypatch.setattr(self_check, "DRAWS_PER_SCALE", 20_000)
+    monkeypatch.setattr(self_check, "PRIVATE_CHOICES", 2_000)
 
 
 def command(*arguments: object) -> Result:

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from hush.core.errors import DataError
-from hush.hybrid._kernels import NIBBLES, SPREAD, bit_sums, numpy_bit_sums, unhex
+from hush.hybrid._kernels import HEX_VALUES, SPREAD_BITS, bit_sums, numpy_bit_sums, unhex
 from hush.hybrid.client import Device, Question, Report
 from hush.hybrid.collection import ReportCounts, collect
 
@@ -232,15 +232,15 @@ def test_bits_are_counted_as_numpy_counts_them(rows: int) -> None:
     reports = np.random.default_rng(rows).integers(0, 256, (rows, 3), dtype=np.uint8)
     reports[0] = 255
     sums = np.zeros(24, dtype=np.int64)
-    bit_sums(reports, SPREAD, sums)
+    bit_sums(reports, SPREAD_BITS, sums)
     assert np.array_equal(sums, numpy_bit_sums(reports))
 
 
 def test_hexadecimal_texts_become_the_bytes_that_python_reads() -> None:
     text = bytes(range(256)).hex()
     out = np.empty(256, dtype=np.uint8)
-    assert unhex(np.frombuffer(text.encode(), dtype=np.uint8), NIBBLES, out)
+    assert unhex(np.frombuffer(text.encode(), dtype=np.uint8), HEX_VALUES, out)
     assert out.tobytes() == bytes(range(256))
     for wrong in ("0g", "G0", "A0", " 0", "0\x00", "\xff0"):
         letters = np.frombuffer(("00" + wrong).encode("latin-1"), dtype=np.uint8)
-        assert not unhex(letters, NIBBLES, np.empty(2, dtype=np.uint8))
+        assert not unhex(letters, HEX_VALUES, np.empty(2, dtype=np.uint8))

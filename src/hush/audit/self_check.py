@@ -25,8 +25,8 @@ from hush.testing.laws import law_pvalue, selection_law
 
 SAMPLER_SECONDS = 5.0  # that `check_samplers` takes, roughly
 FALSE_ALARMS = 1e-4  # the rate for all tests of samplers together
-DRAWS = 100_000  # of noise, at each scale
-CHOICES = 10_000  # by the exponential mechanism
+DRAWS_PER_SCALE = 100_000  # of noise
+PRIVATE_CHOICES = 10_000  # by the exponential mechanism
 CONTROL_FACTOR = Fraction(5, 4)  # of the right scale, in controls
 GAUSSIAN_SCALES = (Fraction(1, 2), Fraction(1), Fraction(13, 3), Fraction(60), Fraction(7001), Fraction(2**30))
 LAPLACE_SCALES = (Fraction(1, 2), Fraction(1), Fraction(13, 3), Fraction(60), Fraction(7001))
@@ -80,15 +80,15 @@ def check_samplers() -> list[Finding]:
     findings = []
     for name, scales, pvalues in (("Gaussian", GAUSSIAN_SCALES, gaussian), ("Laplace", LAPLACE_SCALES, laplace)):
         first, last = (f"{float(scale):,.10g}" for scale in (scales[0], scales[-1]))
-        detail = f"{DRAWS:,} draws at each of {len(scales)} scales from {first} to {last}"
+        detail = f"{DRAWS_PER_SCALE:,} draws at each of {len(scales)} scales from {first} to {last}"
         findings += _sampler_findings(f"discrete {name} noise", detail, pvalues, alpha)
-    detail = f"{CHOICES:,} choices among {CHOICE_SCORES.candidates}"
+    detail = f"{PRIVATE_CHOICES:,} choices among {CHOICE_SCORES.candidates}"
     return [*findings, *_sampler_findings("exponential mechanism", detail, [_choice_pvalues()], alpha)]
 
 
 def _pvalues(law: DiscreteGaussian | DiscreteLaplace, other: DiscreteGaussian | DiscreteLaplace) -> tuple[float, float]:
     """The p-value of draws against their own law, and against the law of a control."""
-    samples = law.sample(DRAWS, SystemEntropy())
+    samples = law.sample(DRAWS_PER_SCALE, SystemEntropy())
     return law_pvalue(samples, law), law_pvalue(samples, other)
 
 
@@ -97,12 +97,12 @@ def _choice_pvalues() -> tuple[float, float]:
     from scipy import stats
 
     law, entropy = ExponentialMechanism(Fraction(1)), SystemEntropy()
-    chosen = [law.choose(CHOICE_SCORES, entropy) for _ in range(CHOICES)]
+    chosen = [law.choose(CHOICE_SCORES, entropy) for _ in range(PRIVATE_CHOICES)]
     counts = np.bincount(chosen, minlength=CHOICE_SCORES.candidates)
 
     def pvalue(claimed: ExponentialMechanism) -> float:
-        expected = np.array([float(p) for p in selection_law(claimed, CHOICE_SCORES).values()]) * CHOICES
-        return float(stats.chisquare(counts, expected * CHOICES / expected.sum()).pvalue)
+        expected = np.array([float(p) for p in selection_law(claimed, CHOICE_SCORES).values()]) * PRIVATE_CHOICES
+        return float(stats.chisquare(counts, expected * PRIVATE_CHOICES / expected.sum()).pvalue)
 
     return pvalue(law), pvalue(ExponentialMechanism(law.epsilon * CONTROL_FACTOR))
 

@@ -10,9 +10,9 @@ from hush.core.compiled import njit
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
-SPREAD = np.zeros(256, dtype=np.uint64)  # bit i of a byte as byte i of a word
+SPREAD_BITS = np.zeros(256, dtype=np.uint64)  # bit i of a byte as byte i of a word
 for _byte in range(256):
-    SPREAD[_byte] = sum(1 << 8 * bit for bit in range(8) if _byte >> bit & 1)
+    SPREAD_BITS[_byte] = sum(1 << 8 * bit for bit in range(8) if _byte >> bit & 1)
 
 
 @njit(cache=True, nogil=True)
@@ -36,9 +36,9 @@ def bit_sums(reports: Any, spread: Any, sums: Any) -> None:
         start = stop
 
 
-NIBBLES = np.full(256, 255, dtype=np.uint8)  # the value of a hexadecimal letter; 255 for any other
+HEX_VALUES = np.full(256, 255, dtype=np.uint8)  # the value of a hexadecimal letter; 255 for any other
 for _value, _letter in enumerate(b"0123456789abcdef"):
-    NIBBLES[_letter] = _value
+    HEX_VALUES[_letter] = _value
 
 
 @njit(cache=True, nogil=True)

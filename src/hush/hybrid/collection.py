@@ -226,10 +226,10 @@ class _Counter:
         if not len(values):
             return
         if isinstance(self.law, UnaryResponse):
-            from hush.hybrid._kernels import SPREAD, bit_sums
+            from hush.hybrid._kernels import SPREAD_BITS, bit_sums
 
             sums = np.zeros(8 * values.shape[1], dtype=np.int64)
-            bit_sums(np.ascontiguousarray(values, dtype=np.uint8), SPREAD, sums)
+            bit_sums(np.ascontiguousarray(values, dtype=np.uint8), SPREAD_BITS, sums)
             self.counts += sums[: self.law.size]
             return
         flat = values
@@ -312,14 +312,14 @@ def _add_block(counter: _Counter, decoder: Any, lines: bytes) -> bool:
 
 def _text_rows(texts: list[str], length: int) -> Any:
     """Texts of 2 `length` hexadecimal digits as rows of bytes; None if any text is different."""
-    from hush.hybrid._kernels import NIBBLES, unhex
+    from hush.hybrid._kernels import HEX_VALUES, unhex
 
     joined = "".join(texts)
     if set(map(len, texts)) - {2 * length} or not joined.isascii():
         return None
     packed = np.empty(len(texts) * length, dtype=np.uint8)
     letters = np.frombuffer(joined.encode("ascii"), dtype=np.uint8)
-    return packed.reshape(len(texts), length) if unhex(letters, NIBBLES, packed) else None
+    return packed.reshape(len(texts), length) if unhex(letters, HEX_VALUES, packed) else None
 
 
 def _file_batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -442,7 +442,7 @@ def _hex_rows(column: Any, length: int) -> Any:
     """A column of texts of 2 `length` hexadecimal digits as rows of bytes; None if any text is different."""
     import pyarrow as pa
 
-    from hush.hybrid._kernels import NIBBLES, unhex
+    from hush.hybrid._kernels import HEX_VALUES, unhex
 
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -456,7 +456,7 @@ def _hex_rows(column: Any, length: int) -> Any:
         return None
     letters = np.frombuffer(column.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
     packed = np.empty(rows * length, dtype=np.uint8)
-    return packed.reshape(rows, length) if unhex(letters, NIBBLES, packed) else None
+    return packed.reshape(rows, length) if unhex(letters, HEX_VALUES, packed) else None
 
 
 def _firsts(rows: Any) -> Any:

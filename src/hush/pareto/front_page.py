@@ -42,6 +42,7 @@ def fronts_html(
     """
     if not fronts:
         raise SearchError("there is no front to draw; give at least one")
+    # the texts
     stamps = list(dict.fromkeys(front.stamp for front in fronts if front.stamp))
     exact = all(front.search.get("method") == "exact" for front in fronts)
     lead = "A smaller epsilon protects people better and makes answers worse. "
@@ -57,6 +58,7 @@ def fronts_html(
         "The front itself is not differentially private. It is as private as the rows that its errors were computed "
         "from."
     )
+    # the page: answers and facts, the picture, the tables
     facts = [(name, text) for name, text in (about or {}).items() if text]
     body = lines(
         tag("h1", readable(title, 100)),

@@ -64,6 +64,7 @@ def search(
     >>> search(*problem, reference=(100.0, 1.0), evaluations=12, runs=5).best_at(80.0).epsilon <= 80
     True
     """
+    # both check their arguments, before anything is evaluated
     worst = checked_reference(reference)
     loop = SearchLoop(
         space=space,
