@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,8 +42,6 @@ from hush.sql.row_labels import MOST_LABELS, RowLabels, row_labels, with_stamp_p
 from hush.sql.scalars import folded
 from hush.sql.scope import Scope, quote, refusal
 
-NEAREST = 3
-
 
 class NotHeldError(QueryError):
     """The release does not hold the table that a query needs."""
@@ -66,7 +64,7 @@ def check_cover(clique: Clique, expression: str, estimates: Estimates) -> None:
 def _near(needed: Clique, available: Iterable[Clique]) -> str:
     """The tables that lack the fewest of the needed attributes, the smallest first."""
     attributes = set(needed)
-    ranked = sorted(available, key=lambda clique: (len(attributes - set(clique)), len(clique), clique))[:NEAREST]
+    ranked = sorted(available, key=lambda clique: (len(attributes - set(clique)), len(clique), clique))[:3]
     if not ranked:
         return "it only holds answers to the queries of its workload (`hush query FILE --term 0`, release.term(0))"
     fewest = len(attributes - set(ranked[0]))
@@ -84,7 +82,9 @@ def _tuple(names: Clique) -> str:
 
 
 Key = np.ndarray[Any, Any]
-CHOSEN = "{}: rows were chosen by their estimates, which are then often too extreme; intervals do not allow for it."
+CHOSEN_NOTE = (
+    "{}: rows were chosen by their estimates, which are then often too extreme; intervals do not allow for it."
+)
 
 
 def ordered(answers: Answers, output: Output, query: ParsedQuery, scope: Scope) -> Answers:
@@ -104,11 +104,11 @@ def ordered(answers: Answers, output: Output, query: ParsedQuery, scope: Scope) 
     end = None if query.limit is None else query.offset + query.limit
     rows_shown = answers.take(rows[query.offset : end])
     if chosen and len(rows_shown) < len(answers):
-        return replace(rows_shown, notes=(*rows_shown.notes, CHOSEN.format(chosen[0])))
+        return replace(rows_shown, notes=(*rows_shown.notes, CHOSEN_NOTE.format(chosen[0])))
     return rows_shown
 
 
-KEPT = (
+HAVING_NOTE = (
     "HAVING: groups were kept or left out by their noisy estimates; a group near the limit may be on the wrong side, "
     "and intervals do not allow for it."
 )
@@ -127,7 +127,7 @@ def filtered(answers: Answers, output: Output, having: exp.Expr, scope: Scope) -
     kept = answers.take(np.flatnonzero(met == TRUE))
     shown = {item.name for item in output.values if not item.hidden}
     quantities = tuple(quantity for quantity in kept.quantities if quantity.name in shown)
-    return replace(kept, quantities=quantities, notes=(*kept.notes, KEPT))
+    return replace(kept, quantities=quantities, notes=(*kept.notes, HAVING_NOTE))
 
 
 def _item(node: exp.Expr, output: Output, scope: Scope) -> Item:
@@ -171,7 +171,7 @@ def _ranks(group: GroupColumn) -> Key:
     return ranks
 
 
-SMALL = 2**22  # cells up to which it is checked whether a condition depends on all the columns it names
+SMALL_CELLS = 2**22  # up to which it is checked whether a condition depends on all the columns it names
 
 
 def answer_sql(
@@ -244,6 +244,8 @@ def _answer(
     error_kind: ErrorKind,
     sums: MeasuredSums | None,
 ) -> Answers:
+    """The answers of a parsed query, in the order that it asks for."""
+    # Read the query: which columns it groups by, and what its values are.
     measured = [] if sums is None else sums.measured
     sums_known = [KnownSum(index, term.clique, term.grid, law.stddev) for index, term, law in measured]
 
@@ -254,6 +256,7 @@ def _answer(
     output = read_output(query, scope)
     scope.groups = groups = output.groups
     labels = [row_labels(item.node, scope) for item in output.expressions]
+    # Answer from tables of counts, or from the very queries that the workload asked for.
     try:
         shown, quantities = _from_tables(query, output, labels, scope, estimates, error_kind, level, sums)
     except NotHeldError:
@@ -261,6 +264,7 @@ def _answer(
         if planned is None:
             raise
         shown, quantities = planned
+    # Label the rows with levels of columns and values of expressions.
     rows = np.concatenate([part for _, part in shown])
     codes = iter(np.unravel_index(rows, scope.domain.sizes(groups)) if groups else ())
     lengths = [len(part) for _, part in shown]
@@ -275,14 +279,10 @@ def _answer(
             columns.append(QueryColumn(item.name, known.values, repeated))
     for note in group_notes(output.columns):
         scope.note(note)
-    answers = Answers(
-        groups=tuple(columns),
-        quantities=tuple(quantities),
-        level=level,
-        notes=tuple(scope.notes),
-    )
     named = {item.name for item in output.values if item.named}
-    answers = replace(answers, quantities=tuple(replace(each, named=each.name in named) for each in answers.quantities))
+    values_named = tuple(replace(quantity, named=quantity.name in named) for quantity in quantities)
+    answers = Answers(groups=tuple(columns), quantities=values_named, level=level, notes=tuple(scope.notes))
+    # Sort, filter and cut them.
     if labels:  # parts follow each other; rows are in the order of their labels
         answers = answers.take(np.lexsort([column.codes for column in reversed(columns)]))
     if query.having is not None:
@@ -369,7 +369,7 @@ def _formulas(where: Cells, output: Output, scope: Scope, estimates: Estimates) 
 def _check_large(names: frozenset[str], expression: str, scope: Scope, estimates: Estimates) -> None:
     """Refuse a large table that is not covered before it is allocated, by the columns that the query names."""
     clique = scope.domain.clique(names)
-    if scope.domain.size(clique) > SMALL:
+    if scope.domain.size(clique) > SMALL_CELLS:
         check_cover(clique, expression, estimates)
 
 
@@ -434,25 +434,33 @@ def _quantity(
     level: float,
     sums: MeasuredSums | None,
 ) -> Quantity:
-    formulas = [each for part in parts if isinstance(each := part.formulas[index], Formula)]
-    formula = max(formulas, key=lambda each: (each.binned, not each.linear))
-    results = [
-        evaluate(each, groups, part.sources[index], level, sums=sums)
-        for each, part in zip(formulas, parts, strict=True)
-    ]
-    pieces = [
-        Quantity(item.name, result.estimate, result.std_error, error_kind, result.intervals).take(part.rows)
-        for result, part in zip(results, parts, strict=True)
-    ]
+    """One value of the query in each group, with the kind of its errors, and notes on both."""
+    formulas = [formula for part in parts if isinstance(formula := part.formulas[index], Formula)]
+    pieces = []
+    for formula, part in zip(formulas, parts, strict=True):
+        result = evaluate(formula, groups, part.sources[index], level, sums=sums)
+        whole = Quantity(item.name, result.estimate, result.std_error, error_kind, result.intervals)
+        pieces.append(whole.take(part.rows))
     value = pieces[0] if len(pieces) == 1 else joined(pieces)
     asked = item.node.unnest()
     asked = asked.this if isinstance(asked, exp.Filter) else asked
     if isinstance(asked, (*ROOTS, *VARIANCES)):
         value = _not_negative(value, root=isinstance(asked, ROOTS))
-    cliques = {part.formulas[index].clique(groups): part.sources[index] for part in parts}
+    sources = {part.formulas[index].clique(groups): part.sources[index] for part in parts}
+    formula = max(formulas, key=lambda formula: (formula.binned, not formula.linear))
+    value = replace(value, error_kind=_error_kind(value, formula, sources, scope, level))
+    _note_unknown(value, asked, scope)
+    return value
+
+
+def _error_kind(
+    value: Quantity, formula: Formula, sources: Mapping[Clique, Estimates], scope: Scope, level: float
+) -> ErrorKind:
+    """What is known of the errors of a value, by the least that is known of its parts; adds the notes that say so."""
+    error_kind = value.error_kind
     bounded = {
         clique: source
-        for clique, source in cliques.items()
+        for clique, source in sources.items()
         if isinstance(source, BoundedEstimates) and not source.has_covariance(clique)
     }
     if bounded:
@@ -462,36 +470,35 @@ def _quantity(
         for clique, source in bounded.items():
             scope.note(bound_note(clique, source.l1_bound(clique, level), level))
         if not formula.linear and error_kind is ErrorKind.NONE:
-            scope.note(f"{item.name}: a ratio of numbers from the fitted model; it has no interval.")
+            scope.note(f"{value.name}: a ratio of numbers from the fitted model; it has no interval.")
     elif not formula.linear and error_kind is not ErrorKind.NONE:
         error_kind = ErrorKind.APPROXIMATE
-        single = single_ratio(formula) is not None
-        scope.note(
-            f"{item.name}: a ratio; its standard error is by the delta method"
-            + (", its interval by Fieller's method." if single else ".")
-        )
+        interval = ", its interval by Fieller's method." if single_ratio(formula) is not None else "."
+        scope.note(f"{value.name}: a ratio; its standard error is by the delta method{interval}")
     if formula.binned and error_kind in (ErrorKind.EXACT, ErrorKind.APPROXIMATE):
-        error_kind = ErrorKind.BINNED
-    few = np.isnan(value.std_error) & value.known & (error_kind in (ErrorKind.APPROXIMATE, ErrorKind.BINNED))
-    if few.any():
-        what = "The group" if len(few) == 1 else f"{int(few.sum()):,} of {len(few):,} groups"
-        scope.note(
-            f"{item.name}: {what} may have hardly any rows: the denominator is not {CLEAR:g} standard errors away from "
-            "zero. There is an interval, and no standard error."
-        )
+        return ErrorKind.BINNED
+    return error_kind
+
+
+def _note_unknown(value: Quantity, asked: exp.Expr, scope: Scope) -> None:
+    """Note in how many groups there is no standard error, or no answer at all, and why."""
+    approximate = value.error_kind in (ErrorKind.APPROXIMATE, ErrorKind.BINNED)
+    rows, few = len(value.estimate), int((np.isnan(value.std_error) & value.known).sum()) if approximate else 0
+    if few:
+        what = "The group has" if rows == 1 else f"{few:,} of {rows:,} groups have"
+        scope.note(f"{value.name}: {what} too few rows for a standard error; use the interval.")
     absent = int((np.isnan(value.estimate) & ~value.known).sum())
     if absent:
-        what = "The answer" if len(few) == 1 else f"{absent:,} of {len(few):,} answers"
+        what = "The answer" if rows == 1 else f"{absent:,} of {rows:,} answers"
         if isinstance(asked, (*ROOTS, *VARIANCES)):
             sample = not isinstance(asked, exp.VariancePop | exp.StddevPop)
             needed = "a sample needs at least 2 rows" if sample else "at least 1 row is needed"
             reason = f"{needed}, and the estimated number of rows is not {CLEAR:g} standard errors above {sample:d}"
-        elif error_kind in (ErrorKind.NONE, ErrorKind.BOUND):
+        elif value.error_kind in (ErrorKind.NONE, ErrorKind.BOUND):
             reason = "the denominator is zero: the model has no such rows"
         else:
             reason = f"the denominator is not at least {CLEAR:g} standard errors away from zero"
-        scope.note(f"{item.name}: {what} cannot be given, because {reason}.")
-    return replace(value, error_kind=error_kind)
+        scope.note(f"{value.name}: {what} cannot be given, because {reason}.")
 
 
 def _not_negative(value: Quantity, *, root: bool) -> Quantity:
