@@ -96,7 +96,11 @@ def smaller_sensitivity(patch: Patch) -> None:
 
 def duplicates_counted(patch: Patch) -> None:
     """Reports that are sent twice count twice."""
-    patch.setattr(collection._Counter, "_are_new", lambda self, ids: True)
+
+    def wrong(self: Any, ids: Any, values: Any) -> Any:
+        return values if ids is not None and values is not None and collection._all_fit(self.law, values) else None
+
+    patch.setattr(collection._Counter, "_fitting", wrong)
 
 
 def bessel_twice(patch: Patch) -> None:
