@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from hush.core import arrays
-from hush.core.arrays import NamedTable, apply_along, apply_each, axes_outside, reordered, spread, summed
+from hush.core.arrays import (
+    NamedTable,
+    apply_along,
+    apply_each,
+    axes_outside,
+    reordered,
+    simplex_projection,
+    spread,
+    summed,
+)
 from hush.linops import Dense, Prefix, Total
 
 NAMES = ("a", "b", "c")
@@ -69,3 +78,14 @@ def test_single_levels_have_no_axis():
     assert not np.shares_memory(ordered, TABLE)
     moved, cells = table.grouped((("c",), ("d",), ("a", "b")))
     assert (moved.shape, cells) == ((4, 2), [4, 1, 2])
+
+
+def test_projection_is_the_nearest_point_of_the_simplex() -> None:
+    random = np.random.default_rng(1)
+    for _ in range(50):
+        shares = random.normal(0.2, 0.4, 6)
+        nearest = simplex_projection(shares)
+        assert nearest.sum() == pytest.approx(1)
+        assert nearest.min() >= 0
+        others = random.dirichlet(np.ones(6), 200)
+        assert (np.linalg.norm(others - shares, axis=1) >= np.linalg.norm(nearest - shares) - 1e-12).all()

@@ -12,7 +12,6 @@ from hush.hybrid.blender import (
     blend_shares,
     find_head_list,
     head_list_questions,
-    simplex_projection,
 )
 from hush.hybrid.client import Question
 from hush.hybrid.collection import ReportCounts
@@ -40,17 +39,6 @@ def test_weights_are_one_over_the_variance() -> None:
     assert weights[:, 0] == pytest.approx(1 / each / (1 / each).sum())
     assert variances[0] == pytest.approx(each.prod() / each.sum())
     assert shares[0] == pytest.approx(weights[:, 0] @ [0.3, 0.5])
-
-
-def test_projection_is_the_nearest_point_of_the_simplex() -> None:
-    random = np.random.default_rng(1)
-    for _ in range(50):
-        shares = random.normal(0.2, 0.4, 6)
-        nearest = simplex_projection(shares)
-        assert nearest.sum() == pytest.approx(1)
-        assert nearest.min() >= 0
-        others = random.dirichlet(np.ones(6), 200)
-        assert (np.linalg.norm(others - shares, axis=1) >= np.linalg.norm(nearest - shares) - 1e-12).all()
 
 
 @pytest.mark.slow

@@ -126,6 +126,23 @@ def apply_each(operators: Sequence[Operator | None], values: Floats) -> Floats:
     return values
 
 
+def simplex_projection(shares: Floats) -> Floats:
+    """The nearest point whose entries are non-negative and add up to one.
+
+    It is max(shares + c, 0) with one c for all entries: that of the largest k entries with k as large as leaves every
+    one of them positive.
+
+    Reference: [Wang and Carreira-Perpinan 2013].
+
+    >>> simplex_projection(np.array([0.9, 0.4, -0.2]))
+    array([0.75, 0.25, 0.  ])
+    """
+    ordered = np.sort(shares)[::-1]
+    lifts = (1 - np.cumsum(ordered)) / np.arange(1, len(shares) + 1)
+    last = np.flatnonzero(ordered + lifts > 0)[-1]
+    return np.asarray(np.maximum(shares + lifts[last], 0.0))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedTable:
     """A table of numbers with a named attribute for each axis.

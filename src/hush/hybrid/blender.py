@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hush.core.arrays import Floats
+from hush.core.arrays import Floats, simplex_projection
 from hush.core.errors import DataError
 from hush.core.validation import check_whole
 from hush.hybrid.client.choice_laws import UNIT
@@ -114,20 +114,6 @@ def blend_shares(groups: list[GroupShares], *, rounds: int = 4) -> tuple[Floats,
         weights = precision / precision.sum(axis=0)
         shares = np.clip((weights * stacked).sum(axis=0), 0.5 / people.sum(), 1.0)
     return (weights * stacked).sum(axis=0), 1 / precision.sum(axis=0), weights
-
-
-def simplex_projection(shares: Floats) -> Floats:
-    """The nearest point with nonnegative entries that add up to one.
-
-    Reference: [Wang and Carreira-Perpinan 2013].
-
-    >>> simplex_projection(np.array([0.9, 0.4, -0.2]))
-    array([0.75, 0.25, 0.  ])
-    """
-    ordered = np.sort(shares)[::-1]
-    lifts = (1 - np.cumsum(ordered)) / np.arange(1, len(shares) + 1)
-    last = np.flatnonzero(ordered + lifts > 0)[-1]
-    return np.asarray(np.maximum(shares + lifts[last], 0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from hush import queries
 from hush.core.errors import ArchiveError, DomainError, HushError, SizeError, WorkloadError
 from hush.linops import Dense
 from hush.models.relaxed import relaxed_fit, row_evidence
-from hush.models.relaxed.relaxed_fit import fit_relaxed, on_simplex
+from hush.models.relaxed.relaxed_fit import fit_relaxed
 from hush.models.relaxed.relaxed_rows import CoarseLevels, RelaxedRows
 from hush.models.relaxed.row_evidence import RowEvidence
 from hush.privacy.measurement import Measurement, placed
@@ -142,17 +142,6 @@ def test_rows_beyond_a_limit_are_refused(truth: np.ndarray) -> None:  # type: ig
         hush.fit(DOMAIN, noisy(truth), estimator="relaxed", rows=100_000, max_size_mb=1.0)
     with pytest.raises(WorkloadError, match="relaxed rows have none in closed form"):
         hush.fit(DOMAIN, noisy(truth), estimator="relaxed", rows=10, iterations=5).entropy()
-
-
-def test_the_simplex_projection_is_the_nearest_point() -> None:
-    generator = np.random.Generator(np.random.PCG64(6))
-    for _ in range(20):
-        values = generator.normal(size=5)
-        nearest = on_simplex(values)
-        assert nearest.sum() == pytest.approx(1.0)
-        assert (nearest >= 0).all()
-        others = generator.dirichlet(np.ones(5), 200)
-        assert np.linalg.norm(values - nearest) <= np.linalg.norm(values - others, axis=1).min() + 1e-12
 
 
 def test_restrained_rows_follow_less_of_the_noise() -> None:

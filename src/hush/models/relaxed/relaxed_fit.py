@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from hush.core.arrays import Floats
+from hush.core.arrays import Floats, simplex_projection
 from hush.core.constraints import Constraint
 from hush.core.domain import Domain
 from hush.core.errors import DomainError, SizeError, WorkloadError, shown
@@ -214,7 +214,7 @@ def column_shares(coarse: CoarseLevels, measurements: Sequence[Measurement], tot
         for level in np.flatnonzero(np.bincount(coarse.codes[name]) > FEWEST_SHRUNK):
             inside = coarse.codes[name] == level
             values[inside] = shrunk(values[inside], 1.0 / precision[name])
-        shares[name] = on_simplex(values / total)
+        shares[name] = simplex_projection(values / total)
     return shares
 
 
@@ -236,18 +236,6 @@ def shrunk(values: Floats, variance: float) -> Floats:
     spread = float(((values - mean) ** 2).sum())
     kept = max(0.0, 1.0 - (len(values) - 3) * variance / spread) if spread else 0.0
     return np.asarray(mean + kept * (values - mean))
-
-
-def on_simplex(values: Floats) -> Floats:
-    """The nearest point with non-negative numbers that add up to one.
-
-    >>> on_simplex(np.array([0.5, 1.0, -2.0])).tolist()
-    [0.25, 0.75, 0.0]
-    """
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - 1.0) / np.arange(1, len(values) + 1)
-    held = int(np.flatnonzero(ordered > excess)[-1])
-    return np.asarray(np.maximum(values - excess[held], 0.0))
 
 
 def _split(coarse: CoarseLevels, name: str, shares: Floats) -> Floats:
