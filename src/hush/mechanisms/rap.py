@@ -343,7 +343,7 @@ class RAPRun:
         return self.session.fit_rows(
             start=start,
             rows=settings.rows,
-            alike=ALIKE,
+            start_shared=ALIKE,
             seed=settings.seed,
             tolerance=(AT_LAST if chosen else AT_ONCE) if final else BETWEEN,
             restraint=settings.restraint if final and chosen and settings.measure != "cells" else 0.0,

@@ -23,9 +23,8 @@ from hush.models.graphical.graphical_fit import ESTIMATORS, MEMORY_SHARE, Estima
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.models.graphical.likelihood import Loss
-from hush.models.local.local_fit import ITERATIONS, fit_locally
-from hush.models.relaxed.relaxed_fit import ITERATIONS as RELAXED_ITERATIONS
-from hush.models.relaxed.relaxed_fit import ROWS, fit_relaxed, relaxed_bytes
+from hush.models.local.local_fit import LOCAL_ITERATIONS, fit_locally
+from hush.models.relaxed.relaxed_fit import RELAXED_ITERATIONS, RELAXED_ROWS, fit_relaxed, relaxed_bytes
 from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.measurement import Measurement, placed
 from hush.release.bounded_answers import mean_variance
@@ -129,7 +128,7 @@ class FitChoice:
                 return cls("exact", tree.size_mb, iterations=most)
             return cls("exact", tree.size_mb, NOISE_TOLERANCE, int(allowed / seconds))
         numbers = sum(measurement.numbers for measurement in noisy)
-        rows = ROWS if ROWS * numbers * FEWEST_ITERATIONS * SECONDS_PER_PRODUCT <= SECONDS else FEW_ROWS
+        rows = RELAXED_ROWS if RELAXED_ROWS * numbers * FEWEST_ITERATIONS * SECONDS_PER_PRODUCT <= SECONDS else FEW_ROWS
         seconds = rows * numbers * SECONDS_PER_PRODUCT
         widths = sum(domain.shape)
         memory = relaxed_bytes(rows, domain.shape, widths, max((m.numbers for m in noisy), default=0))
@@ -224,7 +223,7 @@ def fit(
                 raise
 
     # Tables that only agree with each other.
-    most = ITERATIONS if iterations is None else iterations
+    most = LOCAL_ITERATIONS if iterations is None else iterations
     solution = fit_locally(schema.domain, noisy, loss=loss, iterations=most, **common)
     return _with_caveats(Model(schema, solution, noisy), loss, total)
 
@@ -270,13 +269,13 @@ def _refuse_unused(who: str, options: Mapping[str, object]) -> None:
 def _relaxed_start(start: Model | None, rows: int | None) -> dict[str, Any]:
     """The relaxed rows to go on from, if any, and how many there are."""
     if start is None:
-        return {"rows": ROWS if rows is None else rows, "start": None}
+        return {"rows": RELAXED_ROWS if rows is None else rows, "start": None}
     before = start.distribution
     if not isinstance(before, RelaxedRows):
         raise WorkloadError("start is no fit of relaxed rows; leave it out, or give one with estimator='relaxed'")
     if rows not in (None, len(before.rows)):
         raise WorkloadError(f"rows={shown(rows)}: start has {len(before.rows)} rows; give as many, or leave rows out")
-    return {"rows": ROWS if rows is None else rows, "start": before}
+    return {"rows": RELAXED_ROWS if rows is None else rows, "start": before}
 
 
 def fit_chosen(
@@ -292,7 +291,7 @@ def fit_chosen(
                 schema.domain,
                 noisy,
                 total=total,
-                rows=choice.rows or ROWS,
+                rows=choice.rows or RELAXED_ROWS,
                 tolerance=choice.tolerance,
                 iterations=choice.iterations or MOST_ITERATIONS,
                 restraint=RESTRAINT,

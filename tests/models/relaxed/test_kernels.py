@@ -60,7 +60,7 @@ def test_tables_and_their_gradients_are_those_of_numpy(
 def test_whole_tables_are_those_of_numpy_however_little_is_held(
     generator: np.random.Generator, held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relaxed_rows, "BLOCK", held)
+    monkeypatch.setattr(relaxed_rows, "PRODUCTS_HELD", held)
     levels, weights = levels_of(generator)
     for table in [(), (1,), (1, 3), (2, 0, 3), (0, 1, 2, 3)]:
         columns = [levels[OFFSETS[axis] : OFFSETS[axis + 1]] for axis in table]

@@ -12,10 +12,10 @@ import hush
 from hush import queries
 from hush.core.errors import ArchiveError, DomainError, HushError, SizeError, WorkloadError
 from hush.linops import Dense
-from hush.models.relaxed import relaxed_fit, row_evidence
+from hush.models.relaxed import relaxed_fit, relaxed_loss
 from hush.models.relaxed.relaxed_fit import fit_relaxed
+from hush.models.relaxed.relaxed_loss import RelaxedLoss
 from hush.models.relaxed.relaxed_rows import CoarseLevels, RelaxedRows
-from hush.models.relaxed.row_evidence import RowEvidence
 from hush.privacy.measurement import Measurement, placed
 from hush.testing import check_operator
 from hush.workloads.threshold_term import TargetRow
@@ -63,13 +63,13 @@ def test_cells_thresholds_products_and_sums_are_fitted_together(truth: np.ndarra
     rows = [TargetRow((3, 4, 2), (1, 2, 0), r) for r in (1, 2, 3)]
     mixed = Dense(np.random.Generator(np.random.PCG64(1)).integers(0, 2, (4, 24)).astype(float))
     small = hush.Domain({"a": 3, "b": 4, "c": 2})
-    evidence = [
+    measurements = [
         Measurement(("a",), truth.sum(axis=(1, 2)), 1.0),
         *(Measurement(("a", "b", "c"), row @ cells, 1.0, query=row) for row in rows),
         Measurement(("a", "b", "c"), mixed @ cells, 1.0, query=mixed),
         Measurement(("b",), np.cumsum(truth.sum(axis=(0, 2))), 1.0, query={"b": queries.prefix}),
     ]
-    model = hush.fit(small, evidence, estimator="relaxed", rows=60)
+    model = hush.fit(small, measurements, estimator="relaxed", rows=60)
     assert max(model.misfit.values()) < 1.0
     joint = model.counts(("a", "b", "c")).reshape(-1)
     for row in rows:
@@ -129,7 +129,7 @@ def test_files_with_impossible_rows_are_refused(truth: np.ndarray, tmp_path: Pat
         ({"loss": "laplace"}, "loss='laplace': relaxed rows cannot use it"),
         ({"callback": print}, "callback=.*relaxed rows cannot use it"),
         ({"estimator": "natural", "rows": 5}, "rows=5: an estimator other than 'relaxed' cannot use it"),
-        ({"constraints": [hush.Constraint.forbid(DOMAIN, ("a", "b"), [(0, 0)])]}, "rules that forbid some"),
+        ({"constraints": [hush.Constraint.forbid(DOMAIN, ("a", "b"), [(0, 0)])]}, "the schema forbids some"),
     ],
 )
 def test_what_it_cannot_use_is_refused(truth: np.ndarray, options: dict[str, object], message: str) -> None:  # type: ignore[type-arg]
@@ -155,7 +155,7 @@ def test_restrained_rows_follow_less_of_the_noise() -> None:
         columns = [Measurement((name,), 5000 * share, 20.0) for name, share in zip(small, shares, strict=True)]
         table = Measurement(("a", "b", "c"), truth + generator.normal(0, 60, truth.shape), 60.0)
         found = {
-            r: fit_relaxed(small, [table, *columns], rows=40, alike=0.95, tolerance=0.1, restraint=r)
+            r: fit_relaxed(small, [table, *columns], rows=40, start_shared=0.95, tolerance=0.1, restraint=r)
             for r in (0.0, 0.5)
         }
         stats = found[0.5].stats
@@ -176,13 +176,13 @@ def test_columns_that_nothing_ties_are_nearly_independent(truth: np.ndarray) -> 
     ]
     tied = {}
     for alike in (0.0, 0.95):
-        rows = fit_relaxed(small, tables, rows=100, alike=alike).value
+        rows = fit_relaxed(small, tables, rows=100, start_shared=alike).value
         table = rows.counts(("a", "b", "c", "d"))
         apart = np.multiply.outer(table.sum(axis=(2, 3)), table.sum(axis=(0, 1))) / rows.total
         tied[alike] = float(np.abs(table - apart).sum()) / rows.total
     assert tied[0.95] < tied[0.0] / 2
-    with pytest.raises(WorkloadError, match="alike=1: expected a number"):
-        fit_relaxed(small, tables, alike=1)
+    with pytest.raises(WorkloadError, match="start_shared=1: expected a number"):
+        fit_relaxed(small, tables, start_shared=1)
 
 
 def test_formulas_over_wide_columns_are_evidence_without_their_table() -> None:
@@ -245,7 +245,7 @@ def test_many_wide_columns_take_the_room_of_their_rows() -> None:
 
 def test_parts_of_the_tables_stand_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradients of the parts have the mean that all tables have, and steps on parts alone come near the tables."""
-    monkeypatch.setattr(row_evidence, "QUICK", 4)
+    monkeypatch.setattr(relaxed_loss, "QUICK_STEP_NUMBERS", 4)
     domain = hush.Domain({"a": 2, "b": 3, "c": 2})
     generator = np.random.Generator(np.random.PCG64(5))
     cells = 100 * generator.dirichlet(np.ones(12)).reshape(2, 3, 2)
@@ -255,12 +255,12 @@ def test_parts_of_the_tables_stand_for_all_of_them(monkeypatch: pytest.MonkeyPat
         Measurement(("a", "c"), cells.sum(axis=1), 0.5),
     ]
     coarse = CoarseLevels.of(domain, noisy)
-    evidence = RowEvidence(coarse, noisy, 100.0)
-    assert evidence.parts == 3
+    loss = RelaxedLoss(coarse, noisy, 100.0)
+    assert loss.parts == 3
     levels = np.concatenate([generator.dirichlet(np.ones(n), 5).T for n in (2, 3, 2)])
     weights = np.full(5, 0.2)
-    value, gradient = evidence.value_and_gradient(levels, weights)
-    parts = [evidence.value_and_gradient(levels, weights, part, 3) for part in range(3)]
+    value, gradient = loss.value_and_gradient(levels, weights)
+    parts = [loss.value_and_gradient(levels, weights, part, 3) for part in range(3)]
     assert np.mean([one for one, _ in parts]) == pytest.approx(value)
     assert np.mean([one for _, one in parts], axis=0) == pytest.approx(gradient)
     assert not np.allclose(parts[0][1], gradient)

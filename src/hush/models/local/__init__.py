@@ -1,1 +1,1 @@
-"""Tables that agree on all they share without one distribution behind them: fitting, asking, rows."""
+"""Locally consistent tables: any two agree on the attributes they share, but no joint distribution is implied."""

@@ -1,4 +1,4 @@
-"""Fit without a joint model: the locally consistent tables with the least loss, where a junction tree cannot fit."""
+"""Fit locally consistent tables: the tables of least loss that agree on what they share, without a joint model."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ from hush.models.graphical.likelihood import WIDTHS, Loss, MarginalLoss, largest
 from hush.models.local.local_model import LocalModel
 from hush.privacy.measurement import Measurement, placed
 
-ITERATIONS = 2000
-MOST_DENSE = 1 << 10  # columns of a query that is inverted for a start
-NEARNESS = 1e-4  # of the gap: accuracy of the first projections, sharpened where the gap stays
-SHARPEST = 1e-8  # of the loss that may remain: the sharpest accuracy of projections
-STAYS = 0.9  # a gap above this share of the one before
-PATIENCE = 20  # projections in a row that end outside the polytope, before the descent stops
-LIGHTEST = 0.01  # weight of a table that nothing was measured of, beside the least weight of the others
-MOST_ATTRIBUTES = 14  # of several levels in a clique, whose table has 2^k margins
-VECTORS = 10  # of the size of all tables, at most, at a time
+LOCAL_ITERATIONS = 2000
+MOST_INVERTED = 1 << 10  # columns of a query whose pseudo-inverse gives a start
+UNMEASURED_WEIGHT = 0.01  # of a table without measurements in the norm, relative to the least of the others
+MOST_ATTRIBUTES = 14  # of several levels in a clique: its table has 2^k margins
+VECTORS_HELD = 10  # of the size of all tables, at a time
+
+# How accurately `_LocalFit.descend` projects.
+FIRST_ACCURACY = 1e-4  # of the gap; halved whenever the gap stalls
+BEST_ACCURACY = 1e-8  # of the loss that may remain
+STALLED = 0.9  # the gap stalls if it stays above this share of the gap before
+MOST_OUTSIDE = 20  # projections in a row that end outside the polytope, before the descent stops
 
 
 def fit_locally(
@@ -41,21 +43,20 @@ def fit_locally(
     loss: Loss = "auto",
     constraints: Sequence[Constraint] = (),
     tolerance: float = TOLERANCE,
-    iterations: int = ITERATIONS,
+    iterations: int = LOCAL_ITERATIONS,
     seed: int = 0,
 ) -> Solution[LocalModel]:
-    """The tables with the least loss among all that are non-negative, agree on what they share and add up to N.
+    """The tables of least loss among all that are non-negative, agree on what they share and add up to N.
 
         min L(mu)  over the local polytope of the measured cliques and of the constraints
 
-    For tables measured cell by cell with Gaussian noise that is one projection; otherwise accelerated projected descent
-    in a norm that bounds the curvature of L, clique by clique. Absolute losses are rounded off less and less. Stops
-    when the loss is certain to be within m t^2 / 2 of the least one for m numbers and `tolerance` t, so that tables
-    measured cell by cell are within t standard deviations of the optimum in the root mean square; `stats` has that
-    `gap`. Memory is a few times that of the tables, whatever the cliques. `seed` is public: it serves the model's rows.
+    Tables measured cell by cell with Gaussian noise need one projection. Other measurements need accelerated projected
+    descent, in a norm that bounds the curvature of L for every clique. Absolute losses are smoothed less and less.
+    Stops when the loss is certain to be within `tolerated_loss` of the least one; `stats` has that `gap`. Memory is a
+    few times that of the tables, for any cliques. `seed` is public; the model's rows use it.
 
-    Approximate: the optimum is taken over more than the marginals of distributions, so that its loss is at most that
-    of `fit_model`; where the cliques form no loops both are the same.
+    Approximate: the local polytope contains more than the marginals of distributions, so that the least loss is at most
+    that of `fit_model`. If the cliques form no loops, the two are equal.
 
     Privacy: post-processing of public noisy values.
     Reference: [HDMM, sec. 4.2] for the loss; the relaxation from distributions to local consistency is ours.
@@ -71,21 +72,25 @@ def fit_locally(
     ordered = placed(domain, listed)
     forbidden = checked(domain, constraints)
     known = checked_total(total) if total is not None else estimate_total(domain, ordered)[0]
+
+    # The tables to fit: those of the measured cliques, then those of constraints inside none of them.
     measured = loss.factors if isinstance(loss, MarginalLoss) else Factors(domain, [m.clique for m in ordered])
     extra = [c.clique for c in forbidden if not any(set(c.clique) <= set(held) for held in measured.cliques)]
     factors = Factors(domain, [*measured.cliques, *extra])
-    for index, clique in enumerate(factors.cliques):  # a table has 2^k margins; attributes of one level add none
+    for index, clique in enumerate(factors.cliques):
         several = sum(n > 1 for n in factors.shape(index))
         if several > MOST_ATTRIBUTES:
             raise SizeError(
-                f"the clique {shown(clique)} has {several} attributes of several levels: tables of an approximate fit "
-                f"have {MOST_ATTRIBUTES} at most; measure smaller cliques, or use method='exact'"
+                f"the clique {shown(clique)} has {several} attributes with more than one level: an approximate fit "
+                f"allows at most {MOST_ATTRIBUTES}; measure smaller cliques, or use method='exact'"
             )
     what = f"{len(factors)} tables of {factors.size} cells, the largest over {max(factors.cliques, key=domain.size)!r}"
-    require_memory(8 * VECTORS * factors.size, what, "leave out large cliques")
+    require_memory(8 * VECTORS_HELD * factors.size, what, "leave out large cliques")
     sharp = loss_of(domain, listed, loss, factors=None if isinstance(loss, MarginalLoss) else measured)
     allowed = _allowed(factors, forbidden)
     counts = _start(factors, ordered, known)
+
+    # Minimise; a loss that is not smooth is replaced by smooth ones that come closer and closer.
     stats: dict[str, float] = {}
     status = SOLVED
     for width in (0.0,) if sharp.smooth else WIDTHS:
@@ -95,11 +100,11 @@ def fit_locally(
                 f"the loss {type(sharp).__name__} is not smooth, or not known to be; give it as "
                 "CustomLoss(..., lipschitz=...)"
             )
-        bends = _bends(measured, ordered, loss, width, smooth)
+        curvatures = _curvatures(measured, ordered, loss, width, smooth)
         plain = len(factors) == len(measured) and loss in ("auto", "gaussian", "paper") and smooth.quadratic
         plain = plain and all(measurement.query is None for measurement in ordered)
-        weights = np.full(len(factors), LIGHTEST * bends[bends > 0].min())
-        weights[: bends.size] = np.maximum(bends, weights[: bends.size])
+        weights = np.full(len(factors), UNMEASURED_WEIGHT * curvatures[curvatures > 0].min())
+        weights[: curvatures.size] = np.maximum(curvatures, weights[: curvatures.size])
         polytope = LocalPolytope(factors, weights, known, allowed)
         task = _LocalFit(polytope, smooth, tolerated_loss(tolerance, max(sharp.numbers, 1)), iterations)
         counts, stats, status = task.project(counts) if plain else task.descend(counts)
@@ -110,7 +115,7 @@ def fit_locally(
 
 @dataclass(slots=True)
 class _LocalFit:
-    """A smooth loss over the first tables of a polytope, to be brought within `room` of its least value."""
+    """A smooth loss of the first tables of a polytope, to be minimised to within `room` of its least value."""
 
     polytope: LocalPolytope
     loss: MarginalLoss
@@ -118,7 +123,7 @@ class _LocalFit:
     iterations: int
 
     def project(self, start: Floats) -> tuple[Floats, dict[str, float], str]:
-        """The exact way where the loss is the squared distance from a target, in the norm of the polytope."""
+        """One projection, for a loss that is the squared distance from a target in the norm of the polytope."""
         gradient = np.empty(start.size)
         self.loss.value_and_gradient(start, gradient)
         target = np.subtract(start, self._scaled(gradient), out=gradient)
@@ -129,17 +134,21 @@ class _LocalFit:
     def descend(self, start: Floats) -> tuple[Floats, dict[str, float], str]:
         """x <- nearest(w - gradient / weights), with momentum: w = x + beta (x - x_before), and restarts.
 
-        With forbidden cells a projection can end outside the polytope, where a small gap says nothing: its point is
-        brought inside in the norm of equal weights. Multipliers are kept, so that the next projection ends nearer.
+        With forbidden cells a projection can end outside the polytope, where a small gap proves nothing. Its point is
+        then projected again in the norm of equal weights, which brings it inside. Multipliers are kept for the next
+        projection, which then ends nearer.
+
+        Reference: [Beck and Teboulle 2009] for the momentum, [O'Donoghue and Candes 2015] for the restarts.
         """
         polytope, size = self.polytope, self.loss.factors.size
         here = polytope.nearest(start, gap=self.room, iterations=self.iterations).counts
         ahead, gradient = here.copy(), np.zeros(start.size)
         multipliers = np.zeros(start.size)
         lower, gap, pace, projections, near = -math.inf, math.inf, 1.0, 0, self.room
-        nearness, outside = NEARNESS, 0
+        accuracy, outside = FIRST_ACCURACY, 0
         evenly: LocalPolytope | None = None
         for iteration in range(1, self.iterations + 1):
+            # Step along the gradient at the extrapolated point, project, and raise the certified lower bound.
             value = self.loss.value_and_gradient(ahead[:size], gradient[:size])
             target = ahead - self._scaled(gradient)
             nearest = polytope.nearest(target, gap=near, multipliers=multipliers, iterations=self.iterations)
@@ -152,30 +161,33 @@ class _LocalFit:
                 projections += nearest.iterations
             before, gap = gap, self.loss.value(nearest.counts[:size]) - lower
             done = gap <= self.room and self._inside(nearest)
-            if done or outside == PATIENCE or iteration == self.iterations:
+            if done or outside == MOST_OUTSIDE or iteration == self.iterations:
                 break
-            if gap > STAYS * before:
-                nearness *= 0.5
-            near = max(nearness * gap, SHARPEST * self.room)
+
+            # Sharpen the projections if the gap stalls; restart the momentum if it points uphill.
+            if gap > STALLED * before:
+                accuracy *= 0.5
+            near = max(accuracy * gap, BEST_ACCURACY * self.room)
             step = nearest.counts - here
             if float(np.dot(self._weighted(ahead - nearest.counts), step)) > 0.0:
                 pace = 1.0
-            faster = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * pace * pace))
+            next_pace = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * pace * pace))
             here = nearest.counts
-            np.multiply(step, (pace - 1.0) / faster, out=ahead)
+            np.multiply(step, (pace - 1.0) / next_pace, out=ahead)
             ahead += here
-            pace = faster
+            pace = next_pace
         stats = {"iterations": float(iteration), "projections": float(projections), "gap": gap}
         return nearest.counts, stats | {"uniform_share": nearest.share}, self._status(nearest, gap)
 
     def _lower_bound(
         self, value: float, gradient: Floats, ahead: Floats, agreeing: Floats, multipliers: Floats
     ) -> float:
-        """A loss that no point of the polytope is below.
+        """A lower bound on the loss over the polytope.
 
-        L(nu) >= L(w) + <g, nu - w>. With h = W (lambda - x + w), where x is nearest to w - g / W + lambda among the
-        tables that agree, h - g is orthogonal to all differences of such tables: <g, nu> = <h, nu> - <h - g, x>, and
-        <h, nu> is at least N times the least allowed h of every table.
+        L is convex: L(nu) >= L(w) + <g, nu - w> for every nu. Let x be the nearest point to w - g / W + lambda among
+        the tables that agree, and h = W (lambda - x + w). Then h - g is orthogonal to all differences of tables that
+        agree, so that <g, nu> = <h, nu> - <h - g, x>. Every table of nu is non-negative and adds up to N, so <h, nu> is
+        at least N times the sum over tables of the least h of an allowed cell.
         """
         h = self._weighted(multipliers - agreeing + ahead)
         constant = float(gradient @ (agreeing - ahead)) - float(h @ agreeing)
@@ -191,32 +203,32 @@ class _LocalFit:
         return np.divide(flat, np.repeat(self.polytope.weights, np.diff(self.polytope.factors.offsets)))
 
     def _inside(self, nearest: Nearest) -> bool:
-        """Whether tables agree; without forbidden cells all that are found do."""
+        """Whether the tables agree; without forbidden cells, projections always do."""
         return not self.polytope.blocked.size or nearest.share <= MASS_MOVED
 
     def _status(self, nearest: Nearest, gap: float) -> str:
         if not self._inside(nearest):
             return (
-                f"tables with forbidden cells disagree by up to {nearest.share:.3g} of the total after projections of "
-                f"{self.iterations} iterations; raise iterations, or look for constraints that exclude nearly all"
+                f"tables with forbidden cells disagree by up to {nearest.share:.3g} of the total after "
+                f"{self.iterations} iterations; raise iterations, or check for constraints that forbid nearly all"
             )
         if gap <= self.room:
             return SOLVED
         return (
-            f"after {self.iterations} iterations the loss may be {gap:.3g} above the least one, where {self.room:.3g} "
-            "was asked for; raise iterations or tolerance"
+            f"after {self.iterations} iterations the loss may be {gap:.3g} above the least possible, more than the "
+            f"tolerated {self.room:.3g}; raise iterations or tolerance"
         )
 
 
 def _start(factors: Factors, measurements: Sequence[Measurement], total: float) -> Floats:
-    """What each table's measurements say of it by least squares, averaged by their noise; uniform where none does."""
+    """Every table estimated by least squares from its own measurements, averaged by precision; else uniform."""
     flat = np.repeat(total / np.diff(factors.offsets), np.diff(factors.offsets))
     precision = np.zeros(len(factors))
     for measurement in measurements:
         query = measurement.query
         values = measurement.values.ravel()
         if isinstance(query, LinearOperator):
-            if not isinstance(query, Kronecker) and query.shape[1] > MOST_DENSE:
+            if not isinstance(query, Kronecker) and query.shape[1] > MOST_INVERTED:
                 continue
             values = query.pinv() @ values
         index = factors.index(measurement.clique)
@@ -226,48 +238,51 @@ def _start(factors: Factors, measurements: Sequence[Measurement], total: float) 
     return flat
 
 
-def _bends(
+def _curvatures(
     factors: Factors, measurements: Sequence[Measurement], loss: Loss, width: float, smooth: MarginalLoss
 ) -> Floats:
-    """For every clique an upper bound of the curvature of the loss."""
+    """For every clique, an upper bound on the curvature of the loss."""
     if loss not in ("auto", "gaussian", "laplace", "paper"):
         return np.full(len(factors), smooth.lipschitz)
-    bends = np.zeros(len(factors))
+    curvatures = np.zeros(len(factors))
     for measurement in measurements:
         noise = measurement.noise if loss == "auto" else loss
-        bend = {"gaussian": 1 / measurement.variance, "paper": 2 / measurement.stddev}.get(str(noise), 0.0)
+        curvature = {"gaussian": 1 / measurement.variance, "paper": 2 / measurement.stddev}.get(str(noise), 0.0)
         if noise == "laplace":
-            bend = math.sqrt(2) / (width * measurement.variance)
+            curvature = math.sqrt(2) / (width * measurement.variance)
         steepest = 1.0 if measurement.query is None else largest_eigenvalue(measurement.query)  # type: ignore[arg-type]
-        bends[factors.index(measurement.clique)] += bend * steepest
-    return bends
+        curvatures[factors.index(measurement.clique)] += curvature * steepest
+    return curvatures
 
 
 def _allowed(factors: Factors, constraints: Sequence[Constraint]) -> dict[Clique, Booleans]:
-    """Which cells of every table the constraints leave possible, through the tables that they meet in too.
+    """The cells of every table that the constraints leave possible; tables without forbidden cells are left out.
 
-    A level that one constraint excludes is excluded wherever its attribute is.
+    Masks are propagated between constraints and the tables that share attributes with them until nothing changes: a
+    level that one constraint excludes is excluded in every table.
     """
     domain = factors.domain
     masks = {constraint.clique: constraint.allowed for constraint in constraints}
-    meet = [(constraint, clique) for constraint in masks for clique in factors.cliques if set(constraint) & set(clique)]
-    tables = {clique: np.ones(domain.sizes(clique), dtype=np.bool_) for _, clique in meet}
+    sharing = [
+        (constraint, clique) for constraint in masks for clique in factors.cliques if set(constraint) & set(clique)
+    ]
+    tables = {clique: np.ones(domain.sizes(clique), dtype=np.bool_) for _, clique in sharing}
     left = -1
     while left != (left := sum(int(np.count_nonzero(mask)) for mask in (*masks.values(), *tables.values()))):
-        for constraint, clique in meet:
-            tables[clique] = tables[clique] & _seen_from(domain, clique, constraint, masks[constraint])
-            masks[constraint] = masks[constraint] & _seen_from(domain, constraint, clique, tables[clique])
+        for constraint, clique in sharing:
+            tables[clique] = tables[clique] & _projected(domain, clique, constraint, masks[constraint])
+            masks[constraint] = masks[constraint] & _projected(domain, constraint, clique, tables[clique])
     for clique, table in tables.items():
         if not table.any():
             raise DomainError(f"the constraints leave no combination of {clique!r} possible; relax one of them")
     return {clique: table for clique, table in tables.items() if not table.all()}
 
 
-def _seen_from(domain: Domain, clique: Clique, other: Clique, mask: Booleans) -> Booleans:
-    """What a mask over another clique leaves possible of this one, with axes of length one for what they do not share.
+def _projected(domain: Domain, clique: Clique, other: Clique, mask: Booleans) -> Booleans:
+    """The cells of `clique` that a mask over another clique leaves possible; axes that they do not share have length 1.
 
-    >>> _seen_from(Domain({"a": 2, "b": 3}), ("b",), ("a", "b"), np.array([[True, False, False], [True, True, False]]))
+    >>> _projected(Domain({"a": 2, "b": 3}), ("b",), ("a", "b"), np.array([[True, False, False], [True, True, False]]))
     array([ True,  True, False])
     """
-    seen = mask.any(axis=axes_outside(other, clique))
-    return np.asarray(seen).reshape([domain[name] if name in other else 1 for name in clique])
+    possible = mask.any(axis=axes_outside(other, clique))
+    return np.asarray(possible).reshape([domain[name] if name in other else 1 for name in clique])

@@ -1,7 +1,8 @@
-"""LocalModel: tables that agree on all they share, without a distribution behind them, and what they answer."""
+"""LocalModel: locally consistent tables, and how they answer tables that no fitted clique contains."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -12,22 +13,23 @@ from hush.core.domain import Clique, Domain, maximal_cliques
 from hush.core.errors import WorkloadError, shown
 from hush.core.memory import require_memory
 from hush.core.solution import Solution
+from hush.core.validation import check_number, check_whole
 from hush.inference.factors import Factors
 from hush.linops import LinearOperator
 from hush.models.graphical.graphical_model import Given, GraphicalModel
 from hush.models.graphical.synthetic_rows import Codes, Method
 from hush.models.local.local_rows import MAX_SIZE_MB, fit_rows, mean_error, proportional_fit, repaired
 
-PASSES = 3
+DEFAULT_PASSES = 3
 
 
 class LocalModel:
     """Non-negative tables over cliques that add up to one total and agree on whatever they share. Approximate.
 
-    Guaranteed: every table inside one of `cliques` is the same whichever clique it is computed from, is non-negative,
-    adds up to `total`, and is zero where constraints say so. Not guaranteed: that any distribution, or any data set,
-    has all these tables; where cliques form loops there may be none. So tables that are inside no clique, and rows,
-    are estimates beyond what was fitted, and meet the tables only approximately.
+    Guaranteed: a table inside several cliques is the same computed from any of them, is non-negative, adds up to
+    `total`, and is zero where constraints forbid. Not guaranteed: that any distribution or data set has all these
+    tables; if cliques form loops there may be none. So tables inside no clique, and rows, are estimates beyond the fit
+    and match the fitted tables only approximately.
 
     Privacy: post-processing of public noisy values.
 
@@ -58,7 +60,7 @@ class LocalModel:
     def of_tables(
         cls, factors: Factors, tables: Floats, total: float, constraints: Sequence[Constraint] = (), *, seed: int = 0
     ) -> LocalModel:
-        """Keep the tables that are inside no other."""
+        """A model of the tables that are inside no other."""
         largest = maximal_cliques(factors.cliques)
         kept = np.concatenate([tables[factors.span(factors.index(clique))] for clique in largest])
         return cls(Factors(factors.domain, largest), kept, total, constraints, seed=seed)
@@ -77,22 +79,26 @@ class LocalModel:
         return 8e-6 * self.factors.size
 
     def covers(self, clique: Iterable[str]) -> bool:
-        """Whether the table over a clique is inside one that was fitted; others are estimated from several."""
+        """Whether the table over a clique is inside a fitted one; others are estimated from several."""
         return self._home(self.domain.check(clique)) >= 0
 
     def counts(self, clique: Iterable[str]) -> Floats:
         """Counts over a clique, one axis per attribute in the order given.
 
-        Inside a fitted clique, its margin. Otherwise an estimate: of all tables over the clique with the fitted margins
-        over what it shares with every fitted clique, the one of the largest entropy, by `proportional_fit`; it meets
-        these margins only as well as a joint table can. Attributes of no clique are uniform and independent.
+        Inside a fitted clique, the margin of its table. Otherwise an estimate, by `proportional_fit`: the table of
+        largest entropy whose margins are those that the clique shares with fitted cliques, or near them where no table
+        has them all. Attributes of no clique are uniform and independent.
         """
         names = self.domain.check(clique)
         check_axes(names)
         ordered = self.domain.clique(names)
         home = self._home(ordered)
-        table = self._margin(home, ordered) if home >= 0 else self._estimate(ordered)
-        return reordered(table, ordered, names)
+        if home >= 0:
+            return reordered(self._margin(home, ordered), ordered, names)
+        require_memory(24 * self.domain.size(ordered), f"a table over {shown(ordered)}", "ask for fewer attributes")
+        shared = {tuple(name for name in fitted if name in ordered) for fitted in self.cliques} - {()}
+        margins = [(kept, self._margin(self._home(kept), kept)) for kept in maximal_cliques(sorted(shared))]
+        return reordered(proportional_fit(ordered, margins, self.domain.sizes(ordered), self.total), ordered, names)
 
     def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
         """The tables of several cliques, each by `counts`."""
@@ -106,7 +112,7 @@ class LocalModel:
         return apply_each(blocks, self.counts(names))
 
     def conditioned(self, given: Given) -> GraphicalModel:
-        """The records that have the given codes, by the exact model that rows are drawn from; see `row_model`."""
+        """The records that have the given codes, by the graphical model that rows are drawn from; see `row_model`."""
         return self.row_model().value.conditioned(given)
 
     def table(self, index: int) -> Floats:
@@ -114,9 +120,9 @@ class LocalModel:
         return self.factors.table(self._tables, index)
 
     def row_model(self, max_size_mb: float = MAX_SIZE_MB) -> Solution[GraphicalModel]:
-        """The exact model of some of the cliques that rows are drawn from, fitted once; see `Chooser`, `fit_rows`."""
-        if isinstance(max_size_mb, bool) or not isinstance(max_size_mb, int | float) or not max_size_mb > 0:
-            raise WorkloadError(f"max_size_mb={shown(max_size_mb)}: expected a number > 0")
+        """The graphical model of some of the cliques that rows are drawn from, fitted once; see `fit_rows`."""
+        if max_size_mb != math.inf:
+            check_number(WorkloadError, "max_size_mb", max_size_mb, above=0)
         if max_size_mb not in self._fitted:
             self._fitted[max_size_mb] = fit_rows(self, self.constraints, max_size_mb=max_size_mb, seed=self.seed)
         return self._fitted[max_size_mb]
@@ -128,27 +134,26 @@ class LocalModel:
         *,
         method: Method = "rounding",
         max_size_mb: float = MAX_SIZE_MB,
-        passes: int = PASSES,
+        passes: int = DEFAULT_PASSES,
     ) -> Codes:
         """Rows as codes, one array per attribute in domain order, whose tables are near those of the model.
 
-        Drawn from `row_model`, an exact model of the cliques that fit in `max_size_mb`, and then moved towards the
-        tables of all cliques in up to `passes` passes, as long as that lowers `row_error`; see `repaired`. With
-        passes=0 rows are those of the row model alone.
+        Rows are drawn from `row_model`, an exact model of the cliques that fit in `max_size_mb`, and then moved towards
+        the tables of all cliques in up to `passes` passes, as long as that lowers `row_error`; see `repaired`. With
+        passes=0, rows are those of the row model.
         """
-        if isinstance(passes, bool) or not isinstance(passes, int) or passes < 0:
-            raise WorkloadError(f"passes={shown(passes)}: expected a whole number >= 0")
+        check_whole(WorkloadError, "passes", passes, least=0)
         codes = self.row_model(max_size_mb).value.synthesize_codes(rows, generator, method=method)
         if not passes or not rows:
             return codes
         return repaired(self, codes, generator, passes=passes, copies_only=bool(self.constraints))
 
     def row_error(self, codes: Codes) -> float:
-        """How far rows are from all tables: the mean over cliques of sum |n_c / rows - mu_c / N| / 2."""
+        """The distance of rows from the tables: the mean over cliques of sum |n_c / rows - mu_c / N| / 2."""
         return mean_error(self, codes)
 
     def _home(self, clique: Clique) -> int:
-        """The smallest fitted table that holds a clique; -1 where none does."""
+        """The index of the smallest fitted table that contains a clique; -1 if none does."""
         if not clique:
             return 0
         candidates = min((self._holders[name] for name in clique), key=len)
@@ -156,13 +161,6 @@ class LocalModel:
 
     def _margin(self, index: int, clique: Clique) -> Floats:
         return np.asarray(summed(self.table(index), self.cliques[index], clique))
-
-    def _estimate(self, clique: Clique) -> Floats:
-        require_memory(24 * self.domain.size(clique), f"a table over {shown(clique)}", "ask for fewer attributes")
-        wanted = set(clique)
-        shared = {tuple(name for name in fitted if name in wanted) for fitted in self.cliques} - {()}
-        margins = [(kept, self._margin(self._home(kept), kept)) for kept in maximal_cliques(sorted(shared))]
-        return proportional_fit(clique, margins, self.domain.sizes(clique), self.total)
 
     def __repr__(self) -> str:
         return (

@@ -1,4 +1,7 @@
-"""Rows from tables that agree only locally: an exact model of some of the tables, then rows moved towards the rest."""
+"""Synthetic rows from locally consistent tables: drawn from a graphical model of some, then moved towards the rest.
+
+`Chooser` picks the cliques of the graphical model, `fit_rows` fits it, and `repaired` moves its rows.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.core.arrays import Floats, Integers, summed
+from hush.core.arrays import Floats, Integers, axes_outside, summed
 from hush.core.constraints import Constraint
 from hush.core.domain import Clique, Domain, maximal_cliques
 from hush.core.errors import DataError
@@ -26,27 +29,24 @@ from hush.privacy.measurement import Measurement
 if TYPE_CHECKING:
     from hush.models.local.local_model import LocalModel
 
-
-from hush.core.arrays import axes_outside
-
-CLOSE = 1e-6  # of the total: how well margins are met
 Counts = Callable[[Clique], Floats]
 
-MAX_SIZE_MB = 1.0
-TOLERANCE = 0.1  # of what rows can tell: about one row, or the square root of the rows of a cell
-PACE = 0.1  # of the rows that are too many in a cell, moved at a time
-IMPLIED_TABLE_SWEEPS = 10
-PATIENCE = 100  # cliques in a row that do not fit before the search ends
-LEAST_GAIN = 1e-9
+LARGEST_MISS = 1e-6  # of the total: proportional fitting stops when all margins are matched this closely
+MAX_SIZE_MB = 1.0  # of the graphical model that rows are drawn from
+ROW_MODEL_TOLERANCE = 0.1  # of its fit, in standard deviations of about one row, or the square root of a cell's rows
+SHARE_MOVED = 0.1  # of the surplus rows of a cell, per pass
+IMPLIED_TABLE_SWEEPS = 10  # enough to rank cliques
+MOST_REFUSED = 100  # cliques in a row that do not fit, before the search ends
+LEAST_GAIN = 1e-9  # nats per row
 
 
 def proportional_fit(
     clique: Clique, margins: Sequence[tuple[Clique, Floats]], shape: tuple[int, ...], total: float, sweeps: int = 200
 ) -> Floats:
-    """The table of the largest entropy with the given margins, by iterative proportional fitting.
+    """The table of largest entropy with the given margins, by iterative proportional fitting.
 
-    t <- t * margin / (margin of t), one margin after the other, until all are met or `sweeps` have passed: margins that
-    no joint table has are met in turns, and the last of them in the end. The total is always met.
+    t <- t * margin / (margin of t), one margin after the other, until all match or `sweeps` have passed. If no joint
+    table has all margins, the last one matches in the end. The total always matches.
 
     >>> proportional_fit(("a", "b"), [(("a",), np.array([1.0, 3.0])), (("b",), np.array([2.0, 2.0]))], (2, 2), 4.0)
     array([[0.5, 0.5],
@@ -58,24 +58,24 @@ def proportional_fit(
         missed = 0.0
         for kept, margin in margins:
             margin_now = table.sum(axis=axes_outside(clique, kept), keepdims=True)
-            wanted = margin.reshape(margin_now.shape)
-            missed = max(missed, float(np.abs(margin_now - wanted).sum()))
-            table *= np.divide(wanted, margin_now, out=np.zeros_like(margin_now), where=margin_now > 0)
-        if missed <= CLOSE * total:
+            goal = margin.reshape(margin_now.shape)
+            missed = max(missed, float(np.abs(margin_now - goal).sum()))
+            table *= np.divide(goal, margin_now, out=np.zeros_like(margin_now), where=margin_now > 0)
+        if missed <= LARGEST_MISS * total:
             break
     sum_of_cells = float(table.sum())
     return table * (total / sum_of_cells) if sum_of_cells > 0 else np.full(shape, total / cells)
 
 
 class Chooser:
-    """Cliques for an exact model whose tables take at most `max_size_mb`; `counts` gives tables of one total.
+    """Greedy choice of cliques for a graphical model of at most `max_size_mb`; `counts` gives tables of one total.
 
-    First the spanning tree of attributes with the largest mutual information [Chow and Liu 1968], which costs little
-    and connects everything. Then cliques by what they add beyond those chosen already,
+    First the spanning tree of attributes with the largest mutual information [Chow and Liu 1968], which is cheap and
+    connects everything. Then, as long as the junction tree fits, the clique r that adds most to those chosen already,
 
-        gain(r) = KL(mu_r | table of the largest entropy with the chosen margins inside r) / sqrt(cells of r),
+        score(r) = KL(mu_r | table of largest entropy with the chosen margins inside r) / sqrt(cells of r).
 
-    as long as the junction tree fits; of a clique that does not fit its subsets are candidates.
+    The subsets of a clique that does not fit become candidates.
 
     >>> domain = Domain({"a": 2, "b": 2, "c": 2})
     >>> tables = {("a", "b"): np.array([[4.0, 0.0], [0.0, 4.0]]), ("b", "c"): np.array([[3.0, 1.0], [1.0, 3.0]])}
@@ -97,22 +97,26 @@ class Chooser:
         self._stale: set[Clique] = set()
 
     def choose(self, needed: Sequence[Clique] = ()) -> list[Clique]:
-        """The cliques, beginning with those that are needed in any case."""
+        """The chosen cliques, beginning with the `needed` ones."""
         for clique in needed:
             self._take(clique)
+
+        # The spanning tree, as far as it fits.
         tree = JunctionTree.build(self._domain, self._chosen, seed=self._seed)
         cells = tree.cells  # a pair that joins two components adds at most its table
         for pair in self._spanning_tree():
             if cells + self._domain.size(pair) <= self._most_cells:
                 self._take(pair)
                 cells += self._domain.size(pair)
+
+        # Lazy greedy: scores only fall as cliques are chosen, so a stale score is updated when it reaches the top.
         tree = JunctionTree.build(self._domain, self._chosen, seed=self._seed)
         heap = [(-self._score(clique), clique) for clique in self._cliques]
         heapify(heap)
         for clique in self._cliques:
             self._list(clique)
         seen, refused = set(self._cliques), 0
-        while heap and refused < PATIENCE:
+        while heap and refused < MOST_REFUSED:
             score, clique = heappop(heap)
             if clique in self._stale:
                 self._stale.discard(clique)
@@ -143,7 +147,7 @@ class Chooser:
             self._candidates.setdefault(pair, set()).add(clique)
 
     def _spanning_tree(self) -> list[Clique]:
-        """Pairs by decreasing gain that close no loop."""
+        """Pairs by decreasing mutual information that close no loop (Kruskal)."""
         pairs = sorted({pair for clique in self._cliques for pair in combinations(clique, 2)})
         ranked = sorted((-self._gain(pair), pair) for pair in pairs)
         group = {name: {name} for name in self._domain}
@@ -162,7 +166,7 @@ class Chooser:
         return self._gain(clique) / math.sqrt(self._domain.size(clique))
 
     def _gain(self, clique: Clique) -> float:
-        """What a clique's table says beyond the chosen cliques, in nats per row."""
+        """The information in a clique's table beyond the chosen cliques, in nats per row."""
         near = {held for pair in combinations(clique, 2) for held in self._held.get(pair, ())}
         members = set(clique)
         inside = maximal_cliques(sorted({tuple(name for name in held if name in members) for held in near}))
@@ -182,9 +186,9 @@ class Chooser:
 def fit_rows(
     model: LocalModel, constraints: Sequence[Constraint] = (), *, max_size_mb: float = MAX_SIZE_MB, seed: int = 0
 ) -> Solution[GraphicalModel]:
-    """The graphical model of some of the cliques, chosen so that it fits, with the local tables as its measurements.
+    """A graphical model of cliques chosen to fit in memory, fitted to the local tables as if they were measurements.
 
-    Constraints hold in it exactly; their cliques count towards its size. `stats` has the number of `cliques` chosen.
+    Constraints hold exactly; their cliques count towards the size. `stats` has the number of `cliques` chosen.
     """
     domain = model.domain
     chooser = Chooser(domain, model.counts, model.cliques, max_size_mb=max_size_mb, seed=seed)
@@ -196,7 +200,9 @@ def fit_rows(
         Measurement(clique, model.counts(clique), math.sqrt(max(1.0, model.total / domain.size(clique))))
         for clique in known
     ]
-    solution = fit_model(domain, tables, total=model.total, constraints=constraints, tolerance=TOLERANCE, seed=seed)
+    solution = fit_model(
+        domain, tables, total=model.total, constraints=constraints, tolerance=ROW_MODEL_TOLERANCE, seed=seed
+    )
     stats = {**solution.stats, "cliques": float(len(chosen))}
     return Solution(value=solution.value, status=solution.status, stats=stats)
 
@@ -215,14 +221,15 @@ def mean_error(model: LocalModel, codes: Codes) -> float:
 def repaired(
     model: LocalModel, codes: Codes, generator: np.random.Generator, *, passes: int, copies_only: bool = False
 ) -> Codes:
-    """Rows moved towards all tables, one clique after the other in random order, as long as that lowers `mean_error`.
+    """Rows moved towards all tables, one clique after the other in random order, as long as `mean_error` falls.
 
-    A tenth of the rows that are too many in a cell become rows of cells that have too few: copies of rows that are
-    there, or, where there are none, the same rows with other values for the attributes of the clique. With
-    `copies_only` no combination of values arises that was not there, so that constraints stay as they were. Rows are
-    then no longer independent; the state with the least error is returned, at worst the rows as they came.
+    In every cell a tenth of the surplus rows move to cells with too few rows: they become copies of rows there or, if
+    a cell is empty, keep their other values and take the levels of the cell. With `copies_only` no new combination of
+    values arises, so that constraints still hold. The rows of least error are returned, at worst those given. They are
+    not independent.
 
-    Reference: the gradual update of [PrivSyn, sec. 4.2], with a pace of its own and the least error kept.
+    Reference: the gradual update of [PrivSyn, sec. 4.2]. Differs from it: the share moved is fixed, and the best state
+    is kept.
     """
     best, least = codes, mean_error(model, codes)
     rows = _row_count(model.domain, codes)
@@ -240,21 +247,27 @@ def repaired(
 def _move(
     model: LocalModel, index: int, columns: Codes, rows: int, generator: np.random.Generator, copies_only: bool
 ) -> None:
+    """Move rows, in place, from cells of one table with too many to cells with too few."""
     domain, clique = model.domain, model.cliques[index]
+    # How many rows leave each cell, and how many arrive.
     keys = _row_cells(domain, clique, columns, rows)
     starts, order = np.zeros(domain.size(clique) + 1, dtype=np.int64), np.empty(rows, dtype=np.int64)
     group_rows(keys, starts, order)
     have = np.diff(starts)
-    missing = PACE * (model.table(index).ravel() * (rows / model.total) - have)
+    missing = SHARE_MOVED * (model.table(index).ravel() * (rows / model.total) - have)
     leaving = _rounded(np.maximum(-missing, 0.0), generator)
     wanted = np.where(have > 0, np.maximum(missing, 0.0), 0.0) if copies_only else np.maximum(missing, 0.0)
     count, sum_wanted = int(leaving.sum()), float(wanted.sum())
     if not count or sum_wanted <= 0.0:
         return
     cells = np.repeat(np.arange(have.size), _rounded(wanted * (count / sum_wanted), generator))
-    offset = (generator.random(have.size) * (have - leaving + 1)).astype(np.int64)  # of leaving rows in a cell
+
+    # Which rows leave: a run of rows at a random offset in each cell, since rows of a cell are in no order.
+    offset = (generator.random(have.size) * (have - leaving + 1)).astype(np.int64)
     within = np.arange(count) - np.repeat(np.cumsum(leaving) - leaving, leaving)
     movers = generator.permutation(order[np.repeat(starts[:-1] + offset, leaving) + within])[: cells.size]
+
+    # Overwrite them: by a random row of their new cell if there is one, else with the levels of the cell.
     cells = cells[: movers.size]
     copied = have[cells] > 0
     inside = starts[cells[copied]] + (generator.random(int(copied.sum())) * have[cells[copied]]).astype(np.int64)
@@ -267,7 +280,7 @@ def _move(
 
 
 def _rounded(expected: Floats, generator: np.random.Generator) -> Integers:
-    """Whole numbers with these means, whose running sums are off by less than one: systematic sampling."""
+    """Random whole numbers with these means, whose running sums are off by less than one: systematic sampling."""
     sums = np.floor(np.cumsum(expected) + generator.random()).astype(np.int64)
     return np.diff(sums, prepend=0)
 

@@ -1,1 +1,1 @@
-"""Relaxed rows: a few hundred rows of probabilities, fitted to noisy answers of any kind."""
+"""Relaxed rows: a mixture of a few hundred product distributions, of one size for any measured cliques."""

@@ -1,4 +1,12 @@
-"""RelaxedRows: a table of a few hundred rows whose cells are probabilities; a mixture of product distributions."""
+"""Relaxed rows: a few hundred rows whose cells are probabilities, a mixture of product distributions.
+
+An ordinary row has one level of each attribute. A relaxed row has a probability for every level, so that the answers to
+queries become differentiable functions of the rows, and the model has the same size for any measured cliques.
+
+Levels that no noisy answer over several columns distinguishes are merged into one *coarse level*; a fit then needs one
+probability per coarse level. How the records of a coarse level are divided among its levels is the same in all relaxed
+rows, and known from the column's own noisy table.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +29,13 @@ from hush.privacy.measurement import Measurement
 from hush.workloads.decision_diagram import FormulaRow
 from hush.workloads.threshold_term import TargetRow
 
-MOST_DENSE = 1 << 22  # entries of a factor that is looked at; a larger one tells all levels apart
-BLOCK = 1 << 17  # products over rows that are held at a time
+MOST_DENSE_ENTRIES = 1 << 22  # of a query's factor that is compared column by column; a larger one merges no levels
+PRODUCTS_HELD = 1 << 17  # numbers at a time, so that they stay in a core's cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoarseLevels:
-    """For every attribute the coarse level of each code, and its share of that; coarse levels are in order of codes.
+    """For every attribute, the coarse level of each code and the code's share of it; numbered in order of codes.
 
     >>> codes, shares = np.array([0, 1, 0, 0]), np.array([0.5, 1, 0.5, 0])
     >>> coarse = CoarseLevels(Domain({"city": 4}), {"city": codes}, {"city": shares})
@@ -41,13 +49,13 @@ class CoarseLevels:
 
     @classmethod
     def even(cls, domain: Domain, codes: Mapping[str, Integers]) -> CoarseLevels:
-        """Levels of one coarse level in equal shares."""
+        """Coarse levels that are divided equally among their codes."""
         shares = {name: 1.0 / np.bincount(codes[name])[codes[name]] for name in domain}
         return cls(domain, dict(codes), shares)
 
     @classmethod
     def of(cls, domain: Domain, measurements: Iterable[Measurement]) -> CoarseLevels:
-        """What placed measurements leave together; a column's own noisy table tells none of its levels apart."""
+        """Merge the levels that placed measurements over several columns do not distinguish."""
         codes = {name: np.zeros(domain[name], dtype=np.int64) for name in domain}
         seen: set[tuple[str, LinearOperator | None]] = set()
         for measurement in measurements:
@@ -56,18 +64,37 @@ class CoarseLevels:
             query, sizes = measurement.query, domain.sizes(measurement.clique)
             if isinstance(query, TargetRow):
                 for name, code in zip(measurement.clique, query.target, strict=True):
-                    codes[name] = _ordered(codes[name], (np.arange(domain[name]) == code).astype(np.int64))
+                    codes[name] = _common_refinement(codes[name], (np.arange(domain[name]) == code).astype(np.int64))
                 continue
             if isinstance(query, FormulaRow):
                 for name, classes in zip(measurement.clique, query.diagram.classes, strict=True):
-                    codes[name] = _ordered(codes[name], classes)
+                    codes[name] = _common_refinement(codes[name], classes)
                 continue
             for name, factor in zip(measurement.clique, factors_of(measurement, sizes), strict=True):
                 if (name, factor) in seen:
                     continue
                 seen.add((name, factor))
-                codes[name] = _ordered(codes[name], _told_apart(factor, domain[name]))
+                if isinstance(factor, LevelSums):
+                    classes = factor.codes
+                elif factor is None or factor.shape[0] * domain[name] > MOST_DENSE_ENTRIES:
+                    classes = np.arange(domain[name])
+                else:  # levels with equal columns of the factor have equal answers
+                    classes = np.unique(factor.dense(), axis=1, return_inverse=True)[1].reshape(-1)
+                codes[name] = _common_refinement(codes[name], classes)
         return cls.even(domain, codes)
+
+    @classmethod
+    def merged_whole(cls, domain: Domain, shares: Mapping[str, Floats]) -> CoarseLevels:
+        """One coarse level per attribute, divided by the given shares."""
+        return cls(domain, {name: np.zeros(domain[name], dtype=np.int64) for name in domain}, shares)
+
+    def with_shares(self, columns: Mapping[str, Floats]) -> CoarseLevels:
+        """The same coarse levels, divided in proportion to the shares of a column; as before if all of them are 0."""
+        shares = {}
+        for name in self.domain:
+            whole = self.merged(name, columns[name])[self.codes[name]]
+            shares[name] = np.where(whole > 0, columns[name] / np.where(whole > 0, whole, 1.0), self.shares[name])
+        return CoarseLevels(self.domain, self.codes, shares)
 
     def size(self, name: str) -> int:
         """The number of coarse levels of an attribute."""
@@ -75,12 +102,12 @@ class CoarseLevels:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Those of all attributes, in domain order."""
+        """The numbers of coarse levels of all attributes, in domain order."""
         return tuple(self.size(name) for name in self.domain)
 
     @property
     def offsets(self) -> Integers:
-        """Where the coarse levels of each attribute start if they stand side by side: (attributes + 1,)."""
+        """Where the coarse levels of each attribute start in a row: (attributes + 1,)."""
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
 
     def firsts(self, name: str) -> Integers:
@@ -92,7 +119,7 @@ class CoarseLevels:
         return np.asarray(np.bincount(self.codes[name], weights=values, minlength=self.size(name)), dtype=np.float64)
 
     def regrouped(self, name: str, block: Floats, codes: Integers | None) -> Floats:
-        """Numbers of coarse levels, on the last axis, as those of other groups of levels; None for all levels."""
+        """Numbers per coarse level, on the last axis, as numbers per group of levels; None for single levels."""
         if codes is None:
             return self.spread(name, block)
         shape = self.size(name), int(codes.max()) + 1
@@ -106,12 +133,12 @@ class CoarseLevels:
         return regrouped
 
     def spread(self, name: str, block: Floats) -> Floats:
-        """Numbers of coarse levels, on the last axis, as those of all levels."""
+        """Numbers per coarse level, on the last axis, as numbers per level."""
         return np.asarray(block[..., self.codes[name]] * self.shares[name])
 
 
 def factors_of(measurement: Measurement, sizes: Sequence[int]) -> list[LinearOperator | None]:
-    """The factor of a placed measurement on every attribute; None where it tells all levels apart."""
+    """The factor of a placed measurement on every attribute; None where it distinguishes all levels."""
     query = measurement.query
     if isinstance(query, Kronecker) and [factor.shape[1] for factor in query.factors] == list(sizes):
         return [None if isinstance(factor, Identity) else factor for factor in query.factors]
@@ -120,16 +147,8 @@ def factors_of(measurement: Measurement, sizes: Sequence[int]) -> list[LinearOpe
     return [None] * len(sizes)
 
 
-def _told_apart(factor: LinearOperator | None, levels: int) -> Integers:
-    if isinstance(factor, LevelSums):
-        return factor.codes
-    if factor is None or factor.shape[0] * levels > MOST_DENSE:
-        return np.arange(levels)
-    return np.unique(factor.dense(), axis=1, return_inverse=True)[1].reshape(-1)
-
-
-def _ordered(first: Integers, second: Integers) -> Integers:
-    """Codes that tell apart what either does, numbered in the order in which they first appear."""
+def _common_refinement(first: Integers, second: Integers) -> Integers:
+    """Codes that differ wherever either of two does, numbered in the order in which they first appear."""
     joint = first * (int(second.max()) + 1) + second
     _, starts, inverse = np.unique(joint, return_index=True, return_inverse=True)
     rank = np.empty(len(starts), dtype=np.int64)
@@ -138,10 +157,10 @@ def _ordered(first: Integers, second: Integers) -> Integers:
 
 
 class RelaxedRows:
-    """N records in the shares of weighted relaxed rows: p(x) = sum_j w_j prod_f p_j(x_f).
+    """N records distributed as weighted relaxed rows: p(x) = sum_j w_j prod_f p_j(x_f).
 
-    `rows` has a line for every relaxed row, in which the coarse levels of each attribute add up to one. Every table is
-    one of the same distribution, so tables agree. Levels of one coarse level are spread alike in all rows.
+    `rows` has a line for every relaxed row, in which the probabilities of each attribute's coarse levels add up to one.
+    All tables are marginals of this one distribution, so they agree.
 
     Privacy: post-processing of public noisy values.
     Reference: [Avent 2023, sec. 4.2]; [Aydore et al. 2021].
@@ -209,7 +228,7 @@ class RelaxedRows:
     def product(self, clique: Iterable[str], blocks: Sequence[LinearOperator]) -> Floats:
         """The answers to a product of query blocks on the table over a clique, one axis per block.
 
-        Each block is applied to the rows' own numbers, so that the table itself is never made.
+        Each block is applied to the probabilities of the rows, so that the table itself is never computed.
         """
         names = self.domain.check(clique)
         if len(blocks) != len(names):
@@ -221,7 +240,7 @@ class RelaxedRows:
         return self.total * mean_product(columns, self.weights)
 
     def conditioned(self, given: Given) -> RelaxedRows:
-        """The records that have the given codes: rows weigh as much as they meet them, and have nothing else there."""
+        """The records that have the given codes: rows reweighted by P(given), and restricted to the given codes."""
         rows, weights, shares = self.rows.copy(), self.weights.copy(), dict(self.coarse.shares)
         for rule in constraints_of(self.domain, given):
             (name,), allowed = rule.clique, rule.allowed
@@ -229,27 +248,29 @@ class RelaxedRows:
             start = self._offsets[name]
             block = rows[:, start : start + len(inside)]
             block *= inside
-            met = block.sum(axis=1)
-            weights *= met
-            block /= np.where(met > 0, met, 1.0)[:, None]
-            block[met <= 0] = 1.0 / len(inside)
+            probability = block.sum(axis=1)
+            weights *= probability
+            block /= np.where(probability > 0, probability, 1.0)[:, None]
+            block[probability <= 0] = 1.0 / len(inside)
             left = inside[self.coarse.codes[name]]
             shares[name] = np.where(left > 0, shares[name] * allowed / np.where(left > 0, left, 1.0), shares[name])
-        met_by = float(weights.sum())
-        if not met_by > 0:
+        given_share = float(weights.sum())
+        if not given_share > 0:
             raise Impossible(given, excluded=False)
         coarse = CoarseLevels(self.domain, self.coarse.codes, shares)
-        return RelaxedRows(coarse, rows, self.total * met_by, weights=weights / met_by, cliques=self.cliques)
+        return RelaxedRows(coarse, rows, self.total * given_share, weights=weights / given_share, cliques=self.cliques)
 
     def synthesize_codes(self, rows: int, generator: np.random.Generator, *, method: Method = "rounding") -> Codes:
-        """Rows as codes: a relaxed row for each, then a level of every attribute by its probabilities there.
+        """Records as codes: draw a relaxed row for each record, then a level of every attribute from its probabilities.
 
-        "rounding" draws both systematically, so that the records of one relaxed row have its shares to within a
-        record; either way a table of the rows is, in expectation, that of the model.
+        "rounding" draws both systematically: the records of one relaxed row have its shares to within one record. With
+        either method, the expected table of the records is that of the model.
 
         Reference: [Avent 2023, sec. 4.2], randomised rounding.
         """
-        hidden = _unused(self.domain)
+        hidden = "relaxed row"  # as an attribute, of which all others are independent given its level
+        while hidden in self.domain:
+            hidden += "'"
         wide = Domain({hidden: len(self.rows), **{name: self.domain[name] for name in self.domain}})
         nodes = [Node((hidden,), (), (hidden,), -1)]
         nodes += [Node((hidden, name), (hidden,), (name,), 0) for name in self.domain]
@@ -264,7 +285,7 @@ class RelaxedRows:
 def mean_product(columns: Sequence[Floats], weights: Floats) -> Floats:
     """sum_j w_j prod_i columns_i[x_i, j] for all levels x, one axis for each column, (levels, rows).
 
-    A product of matrices, over as many levels at a time as a core's cache holds.
+    Computed as products of matrices, over as many levels at a time as a core's cache holds.
 
     >>> a, b = np.array([[1.0, 0.5], [0.0, 0.5]]), np.array([[0.2, 1.0]])
     >>> mean_product([a, b], np.array([0.5, 0.5])).round(2).tolist()
@@ -279,26 +300,19 @@ def mean_product(columns: Sequence[Floats], weights: Floats) -> Floats:
 
 
 def _fill(columns: Sequence[Floats], weights: Floats, table: Floats) -> None:
+    """`mean_product` of at least one column, written into `table`."""
     *first, last = columns
     if not first:
         np.matmul(last, weights, out=table)
         return
     inner = len(weights) * math.prod(len(column) for column in first[1:])
-    if inner > BLOCK and len(first) > 1:
+    if inner > PRODUCTS_HELD and len(first) > 1:
         for level, part in zip(first[0], table, strict=True):
             _fill(columns[1:], weights * level, part)
         return
-    step = max(1, BLOCK // inner)
+    step = max(1, PRODUCTS_HELD // inner)
     for start in range(0, len(first[0]), step):
         part = weights[None]
         for column in (first[0][start : start + step], *first[1:]):
             part = (part[:, None] * column).reshape(-1, len(weights))
         np.matmul(part, last.T, out=table[start : start + step].reshape(len(part), -1))
-
-
-def _unused(domain: Domain) -> str:
-    """A name that no attribute has."""
-    name = "relaxed row"
-    while name in domain:
-        name += "'"
-    return name

@@ -1,7 +1,8 @@
-"""Evidence for relaxed rows: noisy tables and single answers as functions of the rows, with their gradients.
+"""The loss of relaxed rows: squared distance of their answers from noisy tables and single answers, and its gradient.
 
-A table is a product of columns averaged over rows, a single answer a product, the tail of a sum of independent events,
-or the extension of a formula by its decision diagram. All are polynomials in the rows, so gradients are in closed form.
+A table is a product of columns averaged over rows. A single answer is a product, the tail of a sum of independent
+events (a threshold), or a formula evaluated by its decision diagram. All are polynomials in the rows, so that gradients
+have closed forms.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from hush.privacy.measurement import Measurement
 from hush.workloads.decision_diagram import DecisionDiagram, FormulaRow
 from hush.workloads.threshold_term import TargetRow
 
-HELD = 48  # products of columns that are added up at a time
-QUICK = 1 << 17  # noisy numbers of tables that a quick step looks at
+PRODUCTS_PER_BLOCK = 48  # of columns, which one matrix product adds up
+QUICK_STEP_NUMBERS = 1 << 17  # noisy numbers that one rough step evaluates, about
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _NoisyTable:
-    """A noisy table, or answers to a query on one: where its axes start among all levels, and how many each has."""
+    """A noisy table, or noisy answers to a query on a table: the first line in `z` and the length of every axis."""
 
     starts: Integers
     sizes: Integers
     values: Floats
     precision: float
-    query: LinearOperator | None = None  # on the table, where it is no product of columns
+    query: LinearOperator | None = None  # on the whole table, unless it is a product of columns
 
     @classmethod
     def over(cls, axes: Sequence[tuple[int, int]], *rest: Any) -> _NoisyTable:
@@ -46,17 +47,17 @@ class _NoisyTable:
         return math.prod(self.sizes.tolist())
 
 
-class RowEvidence:
+class RelaxedLoss:
     """Half the sum of squares (N Q p - y)^2 / sigma^2 over all noisy numbers, as a function of relaxed rows.
 
-    Measurements are placed on the domain. Columns that a product query transforms stand behind those of the rows, so
-    that tables of answers are products of columns too. Queries that are no products apply to the table over their
-    clique. Laplace noise counts by its variance.
+    Measurements are placed on the domain. A product query transforms columns; the transformed columns follow those of
+    the rows in `z`, so that its answers form a table of products of columns too. Other queries apply to the whole table
+    over their clique. Laplace noise is treated as Gaussian noise of the same variance.
 
     Privacy: post-processing of public noisy values.
     Reference: [Avent 2023, Alg. 4.3]. Differs from [Avent 2023]: residuals are weighted by their noise, and gradients
-    are in closed form: for a product the product of the other columns, for r of k the chance of exactly r - 1 of the
-    others.
+    have closed forms: for a product, the product of the other columns; for "at least r of k", the probability that
+    exactly r - 1 of the others hold.
     """
 
     def __init__(self, coarse: CoarseLevels, measurements: Sequence[Measurement], total: float) -> None:
@@ -71,7 +72,7 @@ class RowEvidence:
         self._tables: list[_NoisyTable] = []
         self._targets: list[tuple[list[int], int, float, float]] = []
         self._formulas: list[tuple[DecisionDiagram, float, float]] = []  # over coarse levels
-        self._column_precision, self._column_goal, self._constant = np.zeros(self.width), np.zeros(self.width), 0.0
+        self._column_precision, self._column_values, self._constant = np.zeros(self.width), np.zeros(self.width), 0.0
         self.numbers = 0
         for measurement in measurements:
             if measurement.clique:
@@ -79,9 +80,20 @@ class RowEvidence:
                 self._add(measurement)
         cells = max((table.cells for table in self._tables), default=0)
         require_memory(32 * cells, f"a table of {cells:,} noisy numbers", "measure smaller tables")
-        self._arrays()
+
+        # The single answers as arrays for the kernels, padded to the longest.
+        longest = max((len(columns) for columns, *_ in self._targets), default=1)
+        self._columns = np.zeros((len(self._targets), longest), dtype=np.int64)
+        for row, (columns, *_) in enumerate(self._targets):
+            self._columns[row, : len(columns)] = columns
+        self._sizes = np.array([len(columns) for columns, *_ in self._targets], dtype=np.int64)
+        self._at_least = np.array([least for _, least, *_ in self._targets], dtype=np.int64)
+        self._target_values = np.array([value for *_, value, _ in self._targets])
+        self._target_precision = np.array([1.0 / variance for *_, variance in self._targets])
+        self._events, self._tally = np.empty(longest), np.empty(longest + 2)
 
     def _add(self, measurement: Measurement) -> None:
+        """Sort a measurement by its kind: single answer, formula, one-way table, whole-table query, product."""
         domain, clique, query = self.coarse.domain, measurement.clique, measurement.query
         values, variance = measurement.values, measurement.variance
         if isinstance(query, TargetRow):
@@ -92,12 +104,21 @@ class RowEvidence:
             self._targets.append((columns, query.at_least, float(values[0]), variance))
             return
         if isinstance(query, FormulaRow):
-            firsts = tuple(each[self._firsts[n]] for n, each in zip(clique, query.diagram.classes, strict=True))
+            firsts = tuple(classes[self._firsts[n]] for n, classes in zip(clique, query.diagram.classes, strict=True))
             diagram = DecisionDiagram(clique, firsts, query.diagram.decides, query.diagram.children, query.diagram.root)
             self._formulas.append((diagram, float(values[0]), 1.0 / variance))
             return
         if query is None and len(clique) == 1:
-            self._add_column(clique[0], values, variance)
+            # All noisy tables of a column are kept as one: their average by precision, and a constant loss.
+            name = clique[0]
+            span = slice(self._starts[name], self._starts[name] + self.coarse.size(name))
+            merged = self.coarse.merged(name, values)
+            precision = 1.0 / (variance * np.bincount(self.coarse.codes[name]))
+            before, average = self._column_precision[span].copy(), self._column_values[span]
+            after = before + precision
+            self._constant += 0.5 * float((before * precision / after) @ (merged - average) ** 2)
+            self._column_values[span] = (before * average + precision * merged) / after
+            self._column_precision[span] = after
             return
         factors = factors_of(measurement, domain.sizes(clique))
         placed = [self._axis(name, factor) for name, factor in zip(clique, factors, strict=True)]
@@ -113,18 +134,11 @@ class RowEvidence:
         table = table.transpose(by_size).reshape(-1)
         self._tables.append(_NoisyTable.over([axes[i] for i in by_size], table, 1.0 / variance))
 
-    def _add_column(self, name: str, values: Floats, variance: float) -> None:
-        """All noisy tables of a column are kept as one, their average by precision."""
-        span = slice(self._starts[name], self._starts[name] + self.coarse.size(name))
-        merged, precision = self.coarse.merged(name, values), 1.0 / (variance * np.bincount(self.coarse.codes[name]))
-        before, goal = self._column_precision[span].copy(), self._column_goal[span]
-        after = before + precision
-        self._constant += 0.5 * float((before * precision / after) @ (merged - goal) ** 2)
-        self._column_goal[span] = (before * goal + precision * merged) / after
-        self._column_precision[span] = after
-
     def _axis(self, name: str, factor: LinearOperator | None) -> tuple[tuple[int, int], Integers | None]:
-        """The columns of an attribute as a query sees them: those of the rows, in some order, or new ones."""
+        """The lines in `z` of an attribute transformed by a query's factor, and the order of levels if permuted.
+
+        The factors of the identity and of a permutation use the lines of the rows; others get lines of their own.
+        """
         start, size, firsts = self._starts[name], self._level_counts[name], self._firsts[name]
         if factor is None:
             return (start, size), None
@@ -136,7 +150,7 @@ class RowEvidence:
         else:
             matrix = factor.dense()[:, firsts]
         if matrix.shape == (size, size) and np.array_equal(matrix @ matrix.T, np.eye(size)) and matrix.min() >= 0:
-            order = matrix.argmax(axis=0)  # a permutation: where each level of the rows stands in the query
+            order = matrix.argmax(axis=0)  # of a permutation: the position of each level in the query
             return (start, size), None if np.array_equal(order, np.arange(size)) else order
         key = name, matrix.tobytes()
         if key not in self._known:
@@ -145,20 +159,8 @@ class RowEvidence:
             self.width += len(matrix)
         return self._known[key], None
 
-    def _arrays(self) -> None:
-        """What the kernels take."""
-        longest = max((len(columns) for columns, *_ in self._targets), default=1)
-        self._columns = np.zeros((len(self._targets), longest), dtype=np.int64)
-        for row, (columns, *_) in enumerate(self._targets):
-            self._columns[row, : len(columns)] = columns
-        self._sizes = np.array([len(columns) for columns, *_ in self._targets], dtype=np.int64)
-        self._at_least = np.array([least for _, least, *_ in self._targets], dtype=np.int64)
-        self._target_goal = np.array([value for *_, value, _ in self._targets])
-        self._target_precision = np.array([1.0 / variance for *_, variance in self._targets])
-        self._events, self._tally = np.empty(longest), np.empty(longest + 2)
-
     def extended(self, levels: Floats) -> Floats:
-        """The levels with the answers of product queries behind them."""
+        """`z`: the levels, followed by the columns that product queries transform."""
         if not self._transforms:
             return levels
         z = np.empty((self.width, levels.shape[1]))
@@ -170,18 +172,18 @@ class RowEvidence:
 
     @property
     def parts(self) -> int:
-        """How many parts of the tables have about as many numbers as a quick step should look at."""
-        return max(1, min(len(self._tables), sum(table.cells for table in self._tables) // QUICK))
+        """Into how many parts the tables are divided for rough steps."""
+        return max(1, min(len(self._tables), sum(table.cells for table in self._tables) // QUICK_STEP_NUMBERS))
 
     def value_and_gradient(
         self, levels: Floats, weights: Floats, part: int = 0, parts: int = 1
     ) -> tuple[float, Floats]:
-        """The loss and its gradient by the rows, both given level by level: (levels, rows).
+        """The loss and its gradient with respect to the levels, both of shape (levels, rows).
 
-        With `parts`, every so many-th table from `part` on stands for all.
+        With `parts`, only every `parts`-th table counts, from number `part` on, and its loss is scaled up accordingly.
         """
         z, width = self.extended(np.ascontiguousarray(levels)), len(levels)
-        residual = self.total * (levels @ weights) - self._column_goal
+        residual = self.total * (levels @ weights) - self._column_values
         slope = self._column_precision * residual
         value = self._constant + 0.5 * float(slope @ residual)
         gradient = np.zeros_like(z)
@@ -198,7 +200,7 @@ class RowEvidence:
         rows, precision = self.total * weights, times * table.precision
         products, folded = np.empty((2, len(table.starts), len(weights)))
         predicted = np.empty(table.cells)
-        held = np.empty((min(HELD, table.cells // int(table.sizes[-1])), len(weights)))
+        held = np.empty((min(PRODUCTS_PER_BLOCK, table.cells // int(table.sizes[-1])), len(weights)))
         predict_table(z, rows, table.starts, table.sizes, products, held, predicted)
         if table.query is None:
             residual = predicted - table.values
@@ -225,7 +227,7 @@ class RowEvidence:
         asked = self._columns, self._sizes, self._at_least, self._events, self._tally
         predicted = np.empty(len(self._targets))
         predict_targets(z, weights, *asked, predicted)
-        residual = self.total * predicted - self._target_goal
+        residual = self.total * predicted - self._target_values
         slope = self._target_precision * residual
         pull_targets(z, weights, *asked, self.total * slope, gradient)
         return 0.5 * float(slope @ residual)
