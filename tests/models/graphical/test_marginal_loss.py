@@ -56,7 +56,7 @@ def writing(tables: list[Floats]) -> tuple[float, list[Floats]]:
 
 REFUSED: list[tuple[Callable[[], object], type[HushError], str]] = [
     (lambda: CustomLoss(DOMAIN, [("a",)], 3), WorkloadError, "function=3: expected a function of a list of tables"),  # type: ignore[arg-type]
-    (lambda: CustomLoss(DOMAIN, [], cubes), WorkloadError, "a loss of no cliques: expected at least one"),
+    (lambda: CustomLoss(DOMAIN, [], cubes), WorkloadError, "a loss needs at least one clique"),
     (lambda: CustomLoss(DOMAIN, [("a",)], cubes, lipschitz=0.0), WorkloadError, "lipschitz=0.0: .* leave it out if"),
     (returning(3.0), DataError, r"returned 3\.0: expected \(value, list of gradients\)"),
     (returning((math.nan, [np.ones(2)])), DataError, "returned the value nan: expected a finite number"),

@@ -18,7 +18,7 @@ from hush.models.graphical._row_kernels import DONE, group_rows, round_cells, sa
 from hush.models.graphical.belief_propagation import Belief, in_tree_order
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.models.graphical.synthetic_rows import (
-    EXTREME,
+    LEAST_MEAN,
     METHODS,
     decoded,
     draw_rows,
@@ -432,12 +432,12 @@ GOOD = [np.ones((1, 4)), np.ones((2, 2))]
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"method": "alias"}, WorkloadError, "method='alias': expected one of rounding, sampling"),
-        ({"rows": -1}, WorkloadError, "rows=-1: expected an integer >= 0"),
+        ({"method": "alias"}, WorkloadError, "method='alias': expected one of 'rounding', 'sampling'"),
+        ({"rows": -1}, WorkloadError, "rows=-1: expected a whole number of at least 0"),
         ({"rows": 2.5}, WorkloadError, "rows=2.5"),
         ({"rows": True}, WorkloadError, "rows=True"),
         ({"generator": 5}, WorkloadError, "generator=5: expected a numpy.random.Generator"),
-        ({"conditionals": GOOD[:1]}, DataError, "found 1 conditional tables for 2 nodes"),
+        ({"conditionals": GOOD[:1]}, DataError, "1 conditional tables for 2 nodes"),
         ({"conditionals": [np.ones((1, 4)), np.ones(4)]}, DataError, r"has shape \(4,\), not \(2, 2\)"),
         ({"conditionals": [np.ones((1, 4)), np.array([[1, -1], [1, 1.0]])]}, DataError, "finite and not negative"),
         ({"conditionals": [np.full((1, 4), np.nan), np.ones((2, 2))]}, DataError, "finite and not negative"),
@@ -453,7 +453,7 @@ def test_bad_input_is_refused_before_anything_is_drawn(change, error, message) -
 
 
 def test_chunks_and_rows_that_cannot_be_are_refused() -> None:
-    with pytest.raises(WorkloadError, match="chunk_rows=0: expected an integer >= 1"):
+    with pytest.raises(WorkloadError, match="chunk_rows=0: expected a whole number of at least 1"):
         row_chunks(PAIR, GOOD, 10, generator(1), chunk_rows=0)
     with pytest.raises(SizeError, match=r"1000000000000000 rows: .* needed, .* free; draw them in chunks, or fewer"):
         draw_rows(PAIR, GOOD, 10**15, generator(1))
@@ -612,7 +612,7 @@ def test_the_means_of_all_bins_are_met_to_a_row(rows: int) -> None:
     assert shares.min() >= 0
     assert shares.max() < 1
     found = np.array([shares[levels == level].mean() for level in range(5)])
-    np.testing.assert_allclose(found, np.clip(means, EXTREME, 1 - EXTREME), atol=1 / rows)
+    np.testing.assert_allclose(found, np.clip(means, LEAST_MEAN, 1 - LEAST_MEAN), atol=1 / rows)
 
 
 def test_rows_of_a_bin_are_in_random_order() -> None:

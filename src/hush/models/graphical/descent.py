@@ -1,12 +1,8 @@
-"""Natural descent: a quasi-Newton method in the metric of the model, and the potentials that estimators start from.
+"""Descents: four ways to find the potentials of least loss, and the potentials to start from.
 
-For f(theta) = L(mu(theta)) let J(theta) = d mu / d theta, the covariance of a model's counts, symmetric and positive
-semi-definite. The gradient of f is J g with g = grad L(mu), and in the metric J it is g itself: mirror descent is
-gradient descent in this metric. L-BFGS builds curvature from pairs s = change of theta, y = change of J g; here its
-first inverse Hessian is eta J^{-1}, of which only two products are needed, J^{-1} (J g) = g and, as J changes little
-between iterations, J^{-1} y = change of g. An iteration costs one evaluation and one derivative along g.
-
-Reference: [HDMM, sec. 4.3, Algorithm 2] for the descent it speeds up; the metric in place of the identity is ours.
+`natural_descent` is the default: a quasi-Newton method that takes the fewest evaluations. `mirror_descent` and
+`dual_averaging` are the first-order methods of [HDMM, sec. 4.3]. `subgradient_descent` is for losses that are not
+smooth. All stop when the loss is within `tolerated_loss` of the least one.
 """
 
 from __future__ import annotations
@@ -45,7 +41,12 @@ LEAST_START_COUNT = 0.3  # standard deviations of its noise: the least count a l
 def mirror_descent(
     problem: FitProblem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = FIRST_ORDER_ITERATIONS
 ) -> Solution[FitPoint]:
-    """Descend from `start` until what remains does not matter beside the noise; see `Remaining`."""
+    """Steps theta <- theta - eta grad L(mu(theta)) from `start`: mirror descent on mu with the entropy as its distance.
+
+    A step is halved until the loss falls by half of what the gradient promises, and grows again after.
+
+    Reference: [HDMM, sec. 4.3, Algorithm 2]; the line search is not in the document.
+    """
     here, there = problem.point(start), problem.point(start)
     step = problem.smooth_step(here)
     remaining, left = Remaining(), math.inf
@@ -81,8 +82,8 @@ def subgradient_descent(
 ) -> Solution[FitPoint]:
     """Mirror descent with steps that shrink as 1 / sqrt(t), for losses that are not smooth; keeps the best point.
 
-    Its value is within O(1 / sqrt(iterations)) of the least. Only a lower bound can tell that it is near, so it counts
-    as solved where that is close enough, and runs to the end otherwise.
+    The loss is within O(1 / sqrt(iterations)) of the least. Losses do not fall steadily, so only the lower bound can
+    show that the optimum is near: the descent stops when its gap to the bound is small, or at the last iteration.
     """
     here = problem.point(start)
     best = FitPoint(here.potentials.copy(), here.counts.copy(), here.gradient.copy(), here.value)
@@ -97,12 +98,9 @@ def subgradient_descent(
         problem.evaluate(here)
         bound = max(bound, problem.lower_bound(here))
         if here.value < best.value:
-            for kept, new in zip(
-                (best.potentials, best.counts, best.gradient),
-                (here.potentials, here.counts, here.gradient),
-                strict=True,
-            ):
-                np.copyto(kept, new)
+            np.copyto(best.potentials, here.potentials)
+            np.copyto(best.counts, here.counts)
+            np.copyto(best.gradient, here.gradient)
             best.value = here.value
         if problem.report(k, best):
             status = STOPPED
@@ -111,8 +109,8 @@ def subgradient_descent(
     gap = best.value - bound
     if status == SOLVED and gap > tolerated_loss(tolerance, problem.loss.numbers, best.value):
         status = (
-            f"{k} steps along subgradients are certain to be within {gap:.3g} of the least loss only; "
-            "allow more iterations, or give a smooth loss, such as CustomLoss(..., lipschitz=)"
+            f"after {k} subgradient steps the loss may be {gap:.3g} above the least possible; allow more iterations, "
+            "or give a smooth loss, such as CustomLoss(..., lipschitz=)"
         )
     stats = problem.stats(best, k, math.nan) | {"lower_bound": bound, "gap": gap}
     return Solution(value=best, status=status, stats=stats)
@@ -121,12 +119,26 @@ def subgradient_descent(
 def dual_averaging(
     problem: FitProblem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = FIRST_ORDER_ITERATIONS
 ) -> Solution[FitPoint]:
-    """Average gradients from `start` until what remains does not matter beside the noise; see `tolerated_loss`."""
+    """Accelerated dual averaging: converges as O(1 / t^2) without a line search, from a bound on the curvature.
+
+    With K the largest eigenvalue of the loss's Hessian and N the total, for t = 1, 2, ... and c = 2 / (t + 1):
+
+        omega = (1 - c) mu + c nu,   g <- (1 - c) g + c grad L(omega),
+        theta = - t (t + 1) / (4 K N) g,   nu = mu(theta),   mu <- (1 - c) mu + c nu.
+
+    What converges at that rate is mu, an average of the counts of several models; the returned model is that of the
+    last theta, with counts nu. Its loss does not fall steadily, so the descent stops by a lower bound: the average of
+    the tangents of the loss at all omega, with the weights of g, is below the loss everywhere, and least at a single
+    record. The bound rises at the same rate.
+
+    Reference: [HDMM, sec. 4.3, Algorithm 3].
+    Differs from [HDMM, sec. 4.3]: the division by N, for counts that add up to N instead of one.
+    """
     if not problem.loss.smooth:
-        raise WorkloadError("dual averaging needs a smooth loss; use estimator='mirror', or a smoothed loss")
+        raise WorkloadError("dual averaging needs a smooth loss; use estimator='mirror', or a smooth loss")
     rate = 1.0 / (4.0 * problem.loss.lipschitz * problem.total)
     here = problem.point(start)
-    counts, middle, gradient = here.counts.copy(), np.empty_like(start), np.empty_like(start)
+    counts, omega, gradient = here.counts.copy(), np.empty_like(start), np.empty_like(start)
     average, intercept, bound = np.zeros_like(start), 0.0, problem.lower_bound(here)
     problem.report(0, here)
     t, status = 0, SOLVED
@@ -136,12 +148,12 @@ def dual_averaging(
             break
         t += 1
         c = 2.0 / (t + 1.0)
-        np.multiply(counts, 1.0 - c, out=middle)
-        middle += c * here.counts
-        value = problem.loss.value_and_gradient(middle, gradient)
+        np.multiply(counts, 1.0 - c, out=omega)
+        omega += c * here.counts
+        value = problem.loss.value_and_gradient(omega, gradient)
         average *= 1.0 - c
         average += c * gradient
-        intercept += c * (value - float(gradient @ middle) - intercept)
+        intercept += c * (value - float(gradient @ omega) - intercept)
         np.multiply(average, -t * (t + 1.0) * rate, out=here.potentials)
         here.potentials += start
         problem.evaluate(here)
@@ -159,9 +171,9 @@ def dual_averaging(
 
 
 def independent_start(factors: Factors, measurements: Iterable[Measurement], total: float) -> Floats:
-    """Potentials of the product of one-way tables, each the inverse-variance mean of all tables that hold it.
+    """Potentials of independent attributes: each with the inverse-variance mean of its margins of all noisy tables.
 
-    A level with less than 0.3 standard deviations of its own noise starts there, so that every level is possible.
+    A level starts with at least 0.3 standard deviations of its noise, so that every level is possible.
     """
     sums: dict[str, tuple[Floats, float]] = {}
     for measurement in measurements:
@@ -183,7 +195,7 @@ def independent_start(factors: Factors, measurements: Iterable[Measurement], tot
 
 
 def damped(factors: Factors, potentials: Floats) -> Floats:
-    """The potentials, none more than 8 below the largest of its table: cells near zero can come back."""
+    """The potentials, none more than 8 below the largest of its table, so that cells near zero can grow again."""
     raised = potentials.copy()
     for index in range(len(factors)):
         table = factors.table(raised, index)
@@ -192,10 +204,10 @@ def damped(factors: Factors, potentials: Floats) -> Floats:
 
 
 def warm_start(factors: Factors, known: Mapping[Clique, Floats]) -> Floats:
-    """Potentials known for some cliques, damped, and zero for all others.
+    """The damped potentials of an earlier model, and zero for new cliques.
 
-    A table over a clique that is no longer there goes to the first one that holds it. Undamped, cells that were zero
-    for the model before would be so small that the descent does not see that a new measurement wants them.
+    A table over a clique that no longer exists is added to the first clique that contains it. Without damping, cells
+    near zero in the earlier model would have nearly no gradient, even if new measurements call for them.
     """
     potentials = np.zeros(factors.size)
     for clique, table in known.items():
@@ -210,11 +222,19 @@ def warm_start(factors: Factors, known: Mapping[Clique, Floats]) -> Floats:
 def natural_descent(
     problem: FitProblem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = NATURAL_ITERATIONS
 ) -> Solution[FitPoint]:
-    """Descend from `start` until what remains does not matter beside the noise; see `Remaining`.
+    """A quasi-Newton method in the metric of the model; the default.
 
-    A cell that a step took to nearly nothing has nearly no gradient left, and may be missed by the rule for stopping.
-    So where the certain lower bound is further below than the loss itself, or no step lowers the loss any more, the
-    descent restarts from damped potentials until that gains nothing.
+    For f(theta) = L(mu(theta)) let J(theta) = d mu / d theta, the covariance of the model's counts, symmetric and
+    positive semi-definite. The gradient of f is J g with g = grad L(mu). In the metric J it is g itself: mirror descent
+    is gradient descent in this metric. L-BFGS builds curvature from pairs s = change of theta, y = change of J g. Here
+    its first inverse Hessian is eta J^{-1}, of which only two products are needed: J^{-1} (J g) = g and, as J changes
+    little between iterations, J^{-1} y = change of g. An iteration costs one evaluation and one derivative along g.
+
+    A cell that a step took to nearly zero has nearly no gradient, and `Remaining` may miss how far the loss can fall.
+    So if the gap to the certified lower bound is larger than the loss itself, or no step lowers the loss, the descent
+    restarts from damped potentials until that gains nothing.
+
+    Reference: [HDMM, sec. 4.3, Algorithm 2] for the descent that this speeds up; the metric is ours.
     """
     best = _descend(problem, start, tolerance, iterations, 0)
     for _ in range(MOST_REVIVALS):
@@ -234,7 +254,7 @@ def natural_descent(
 
 @dataclass(slots=True)
 class _Descent:
-    """Where a descent ended, after how many iterations, and how; `jammed` where no step lowered the loss."""
+    """The end of a descent: point, iterations, loss that may be left, status; `jammed` if no step lowered the loss."""
 
     point: FitPoint
     k: int
@@ -244,7 +264,7 @@ class _Descent:
 
 
 def _descend(problem: FitProblem, start: Floats, tolerance: float, iterations: int, before: int) -> _Descent:
-    """One descent, after `before` iterations of earlier ones."""
+    """One descent by natural steps; iterations are counted from `before`, those of earlier descents."""
     here = problem.point(start)
     there = problem.point(start)
     slope = problem.tangent(here.gradient, np.empty_like(start))
@@ -263,7 +283,7 @@ def _descend(problem: FitProblem, start: Floats, tolerance: float, iterations: i
         if not _search(problem, here, there, slope, direction):
             if pairs.clear():
                 continue
-            return _Descent(here, k, 0.0, SOLVED, jammed=True)  # floats can tell no further
+            return _Descent(here, k, 0.0, SOLVED, jammed=True)  # the change is below the precision of floats
         problem.tangent(there.gradient, ahead)
         pairs.add(here, there, slope, ahead)
         here, there, slope, ahead = there, here, ahead, slope
@@ -277,7 +297,7 @@ def _descend(problem: FitProblem, start: Floats, tolerance: float, iterations: i
 
 
 def _search(problem: FitProblem, here: FitPoint, there: FitPoint, slope: Floats, direction: Floats) -> bool:
-    """A step along the direction that lowers the loss enough, evaluated into `there`; False if there is none."""
+    """Backtracking: evaluate a step that lowers the loss enough into `there`; False if there is none."""
     descent = dot(slope, direction)
     if not descent < 0.0:
         return False
@@ -288,14 +308,15 @@ def _search(problem: FitProblem, here: FitPoint, there: FitPoint, slope: Floats,
         problem.evaluate(there)
         if there.value <= here.value + SUFFICIENT_DECREASE * step * descent:
             return there.value < here.value
-        bend = there.value - here.value - step * descent
-        best = -0.5 * descent * step * step / bend if math.isfinite(bend) else 0.0
+        # The minimum of the parabola through both values with the slope here, kept between a tenth and half the step.
+        excess = there.value - here.value - step * descent
+        best = -0.5 * descent * step * step / excess if math.isfinite(excess) else 0.0
         step = min(max(best, 0.1 * step), 0.5 * step)
     return False
 
 
 class _Pairs:
-    """The last steps, the changes of the gradient in both forms, and the direction they suggest."""
+    """The pairs of natural descent: steps, changes of g and of J g, and the direction that they give."""
 
     def __init__(self, problem: FitProblem, size: int) -> None:
         room = max(PAIR_MEMORY, 16 * problem.belief.cells)
@@ -306,10 +327,10 @@ class _Pairs:
         self._steps, self._naturals, self._changes = (np.empty((len(self._free), size)) for _ in range(3))
 
     def direct(self, here: FitPoint, slope: Floats, direction: Floats) -> None:
-        """Write the direction to go; without pairs it is that of mirror descent, as far as the loss's bend allows."""
+        """Write the descent direction; without pairs, that of mirror descent scaled by the curvature of the loss."""
         if not self._used:
-            bend = dot(slope, self._loss.curvature(here.counts, slope, out=self._scratch))
-            scale = dot(here.gradient, slope) / bend if bend > 0.0 else 1.0
+            curvature = dot(slope, self._loss.curvature(here.counts, slope, out=self._scratch))
+            scale = dot(here.gradient, slope) / curvature if curvature > 0.0 else 1.0
             np.multiply(here.gradient, -scale, out=direction)
             return
         last = self._used[-1]
@@ -318,7 +339,7 @@ class _Pairs:
         step_direction(*held, scale, here.gradient, slope, self._scratch, direction)
 
     def add(self, here: FitPoint, there: FitPoint, before: Floats, after: Floats) -> None:
-        """Keep the pair of one step, in place of the oldest, if the loss is convex along it."""
+        """Keep the pair of one step if the loss is convex along it, in place of the oldest if all are used."""
         row = self._free.pop() if self._free else self._used.pop(0)
         step, natural, change = self._steps[row], self._naturals[row], self._changes[row]
         np.subtract(there.potentials, here.potentials, out=step)
@@ -328,7 +349,7 @@ class _Pairs:
         (self._used if convex else self._free).append(row)
 
     def clear(self) -> bool:
-        """Forget all pairs; False if there were none."""
+        """Drop all pairs; False if there were none."""
         had = bool(self._used)
         self._free += self._used
         self._used = []

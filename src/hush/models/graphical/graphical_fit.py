@@ -1,4 +1,4 @@
-"""Fit: noisy marginals in, one graphical model out."""
+"""Fit a graphical model: noisy marginals in, the distribution of least loss and largest entropy out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, Literal, TypeAlias
 from hush.core.arrays import Floats
 from hush.core.constraints import Constraint, check_axes, checked
 from hush.core.domain import Domain
-from hush.core.errors import DomainError, WorkloadError, shown
+from hush.core.errors import DomainError, WorkloadError
 from hush.core.memory import available_memory
 from hush.core.solution import TOLERANCE, Solution
+from hush.core.validation import check_choice
 from hush.models.fit_arguments import check_stopping, checked_total, estimate_total
 from hush.models.graphical.belief_propagation import Belief, in_tree_order, with_domain
 from hush.models.graphical.descent import (
@@ -25,7 +26,7 @@ from hush.models.graphical.elimination_order import RESTARTS
 from hush.models.graphical.fit_problem import Callback, FitPoint, FitProblem
 from hush.models.graphical.graphical_model import GraphicalModel, condition_possible, fixed_tables
 from hush.models.graphical.junction_tree import JunctionTree
-from hush.models.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
+from hush.models.graphical.likelihood import SMOOTHING_WIDTHS, Loss, MarginalLoss, loss_of, smoothed_loss
 from hush.models.graphical.marginal_loss import ReorderedLoss
 from hush.models.graphical.model_size import check_fits
 from hush.privacy.measurement import Measurement, listed_measurements
@@ -34,8 +35,8 @@ Estimator: TypeAlias = Literal["natural", "mirror", "dual averaging"]
 Solver: TypeAlias = Callable[..., Solution[FitPoint]]
 
 ESTIMATORS: dict[str, Solver] = {"natural": natural_descent, "mirror": mirror_descent, "dual averaging": dual_averaging}
-LOOSENESS = 0.2  # of the width of the rounding-off: how near each fit but the last goes, in standard deviations
-MEMORY_SHARE = 0.2  # of what is free, for the tables of a model where no limit is given
+TOLERANCE_PER_WIDTH = 0.2  # a fit with a smoothed loss need not come nearer than this share of the smoothing width
+MEMORY_SHARE = 0.2  # of the free memory, for the tables of a model without a given limit
 
 
 def fit_model(
@@ -54,16 +55,15 @@ def fit_model(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> Solution[GraphicalModel]:
-    """The model with the least loss L(mu) among all that the measured cliques span, and the largest entropy.
+    """The model of least loss L(mu) over the measured cliques; of all such distributions, the one of largest entropy.
 
-    Everything is checked, and the size of the model predicted, before the first iteration. The fit starts from
-    the potentials and the tree of `start`, a model fitted before. `seed` is public: it serves the search for a tree.
+    All arguments are checked, and the size of the model predicted, before the first iteration. `start` is an earlier
+    model, whose potentials and tree the fit starts from. `seed` is public; the search for a tree uses it.
 
     Privacy: post-processing.
     Reference: [HDMM, sec. 4.2 and 4.3].
     """
-    if not isinstance(estimator, str) or estimator not in ESTIMATORS:
-        raise WorkloadError(f"estimator={shown(estimator)}: expected one of {', '.join(map(repr, ESTIMATORS))}")
+    check_choice(WorkloadError, "estimator", estimator, ESTIMATORS)
     check_stopping(tolerance, iterations)
     given = listed_measurements(measurements)
     if start is not None and start.domain != domain:
@@ -71,6 +71,8 @@ def fit_model(
     placed = [measurement.on(domain) for measurement in given]
     forbidden = checked(domain, constraints)
     known = checked_total(total) if total is not None else estimate_total(domain, placed)[0]
+
+    # The junction tree, refused if its tables would be too large.
     cliques = [*(measurement.clique for measurement in placed), *(constraint.clique for constraint in forbidden)]
     if isinstance(loss, MarginalLoss):
         cliques += loss.factors.cliques
@@ -80,8 +82,13 @@ def fit_model(
     check_fits(domain, cliques, limit, tree=tree)
     for node in tree.nodes:
         check_axes(node.axes)
+
+    # The loss over tables in tree order, and the potentials to start from.
     ordered = in_tree_order(tree)
-    fitted = _loss(domain, ordered.domain, given, loss)
+    if isinstance(loss, MarginalLoss):  # a caller's loss has the order of the domain
+        fitted: MarginalLoss = ReorderedLoss(loss_of(domain, given, loss), ordered.domain)
+    else:
+        fitted = loss_of(ordered.domain, given, loss)
     belief = Belief(ordered, fitted.factors, fixed_tables(ordered.domain, forbidden))
     problem = FitProblem(belief, fitted, known, callback)
     if start is None:
@@ -89,6 +96,8 @@ def fit_model(
     else:
         first = warm_start(fitted.factors, start.tables)
     condition_possible(belief, first)
+
+    # Descend from there.
     options: dict[str, Any] = {} if iterations is None else {"iterations": iterations}
     solution = _solve(problem, first, estimator, tolerance, options)
     potentials = solution.value.potentials.copy()
@@ -99,35 +108,28 @@ def fit_model(
 def _solve(
     problem: FitProblem, first: Floats, estimator: str, tolerance: float, options: dict[str, Any]
 ) -> Solution[FitPoint]:
-    """Run the estimator; a loss that is not smooth is rounded off less and less.
+    """Run the estimator, with smoother losses first if the loss is not smooth.
 
-    A loss that cannot be rounded off is left to mirror descent, as far as its line search goes, then to subgradients.
+    A loss without smooth versions goes to mirror descent, as far as its line search gets, then to subgradient descent.
     """
     if problem.loss.smooth:
         return ESTIMATORS[estimator](problem, first, tolerance=tolerance, **options)
-    if rounded_off(problem.loss, 1.0) is None:
+    if smoothed_loss(problem.loss, 1.0) is None:
         near = mirror_descent(problem, first, tolerance=tolerance, **options)
         return subgradient_descent(problem, near.value.potentials, tolerance=tolerance, **options)
     sharp, potentials, solution, iterations = problem.loss, first, None, 0.0
-    for width in WIDTHS:
-        smooth = rounded_off(sharp, width)
-        assert smooth is not None  # noqa: S101  (the same kinds of losses as a moment ago)
+    for width in SMOOTHING_WIDTHS:
+        smooth = smoothed_loss(sharp, width)
+        assert smooth is not None  # noqa: S101  (checked above for another width)
         problem.loss = smooth
-        near_enough = max(tolerance, LOOSENESS * width)
-        solution = ESTIMATORS[estimator](problem, potentials, tolerance=near_enough, **options)
+        loose = max(tolerance, TOLERANCE_PER_WIDTH * width)
+        solution = ESTIMATORS[estimator](problem, potentials, tolerance=loose, **options)
         potentials = solution.value.potentials
         iterations += solution.stats["iterations"]
     problem.loss = sharp
     if solution is None:
-        raise WorkloadError("no widths to round the loss off by")
+        raise WorkloadError("no widths to smooth the loss by")
     last = problem.evaluate(solution.value)
-    bound = solution.stats["lower_bound"]  # of the rounded loss, which is nowhere above the sharp one
+    bound = solution.stats["lower_bound"]  # of the smoothed loss, which is nowhere above the loss itself
     stats = {**solution.stats, "iterations": iterations, "value": last.value, "gap": last.value - bound}
     return Solution(value=last, status=solution.status, stats=stats)
-
-
-def _loss(domain: Domain, ordered: Domain, given: Sequence[Measurement], loss: Loss) -> MarginalLoss:
-    """The loss over tables in tree order; a loss object from the caller has the order of the domain."""
-    if isinstance(loss, MarginalLoss):
-        return ReorderedLoss(loss_of(domain, given, loss), ordered)
-    return loss_of(ordered, given, loss)

@@ -1,4 +1,13 @@
-"""Likelihoods: Gaussian and Laplace losses of what was measured, which one to use, and smooth forms of them."""
+"""Likelihoods: the losses of Gaussian and Laplace noise, which of them to use, and smooth versions.
+
+All are sums over the residuals of noisy numbers, for measurements j and a cost phi of one residual:
+
+    L(mu) = constant + sum_j sum_i phi((Q_j mu_j - y_j)_i, stddev_j^2)
+
+Tables measured cell by cell are read in blocks that stay in the processor's cache, each once, and neighbouring tables
+of equal noise together; nothing is allocated for them. For other queries the largest eigenvalue of Q^T Q bounds the
+curvature of the loss.
+"""
 
 from __future__ import annotations
 
@@ -14,31 +23,31 @@ import numpy as np
 from hush.core.arrays import Floats
 from hush.core.domain import Domain
 from hush.core.errors import DomainError, WorkloadError, shown
+from hush.core.validation import check_number
 from hush.inference.factors import Factors
 from hush.linops import Identity, Kronecker, LevelSums, LinearOperator, Scaled, Total
 from hush.linops.combination import Reordered
 from hush.models.graphical.marginal_loss import CustomLoss, LossFunction, MarginalLoss, ReorderedLoss, SumLoss
 from hush.privacy.measurement import Measurement, placed
 
-BLOCK = 1 << 15
-MOST_DENSE = 512
-MARGIN = 1.01
-_MOST_COLUMNS = 1 << 12
-_STEPS = 300
-_SEED = 0  # of a public start vector; no noise
+BLOCK_CELLS = 1 << 15  # fit in the processor's cache
+MOST_DENSE_COLUMNS = 512  # of a query whose largest eigenvalue is computed densely
+EIGENVALUE_MARGIN = 1.01  # in case power iteration started from a poor vector
+POWER_ITERATIONS = 300
+MOST_NORMED_COLUMNS = 1 << 12  # of a query whose column norms are computed one by one
 __all__ = ["AbsoluteLoss", "CustomLoss", "HuberLoss", "Loss", "MarginalLoss", "SquaredLoss", "SumLoss", "loss_of"]
 
 Weighting: TypeAlias = Literal["likelihood", "paper"]
 Loss: TypeAlias = Literal["auto", "gaussian", "laplace", "paper"] | MarginalLoss | LossFunction
 
-WIDTHS = (1.0, 0.2, 0.04)  # of the rounding-off, in standard deviations, one fit after the other
+SMOOTHING_WIDTHS = (1.0, 0.2, 0.04)  # standard deviations; a loss that is not smooth is fitted with each in turn
 
 
 def largest_eigenvalue(query: LinearOperator) -> float:
-    """lambda_max(Q^T Q): exact for products of small blocks, otherwise by power iteration and never below it in use.
+    """lambda_max(Q^T Q): exact for products of small blocks, otherwise an upper bound by power iteration.
 
-    The iterate's Rayleigh quotient plus the norm of its residual bounds the nearest eigenvalue; a margin of 1 % covers
-    a start vector that happens to be poor.
+    The Rayleigh quotient of a vector plus the norm of its residual bounds the nearest eigenvalue; a margin of 1 %
+    covers a poor start vector.
 
     >>> from hush.linops import Prefix
     >>> round(largest_eigenvalue(Kronecker([Prefix(2), Total(3)])), 3)
@@ -57,13 +66,13 @@ def largest_eigenvalue(query: LinearOperator) -> float:
     if isinstance(query, Kronecker):
         return math.prod(largest_eigenvalue(factor) for factor in query.factors)
     n = query.shape[1]
-    if n <= MOST_DENSE:
+    if n <= MOST_DENSE_COLUMNS:
         return float(np.linalg.eigvalsh(query.gram_dense())[-1])
     adjoint = query.transpose()
-    v = np.random.Generator(np.random.PCG64(_SEED)).standard_normal((n, 1))
-    v += np.sign(v.sum()) * n**-0.5  # most queries add cells up, and then constants have much of the largest vector
+    v = np.random.Generator(np.random.PCG64(0)).standard_normal((n, 1))
+    v += np.sign(v.sum()) * n**-0.5  # queries that add up cells have a nearly constant leading vector
     eigenvalue = 0.0
-    for _ in range(_STEPS):
+    for _ in range(POWER_ITERATIONS):
         v /= np.linalg.norm(v)
         moved = adjoint.matmat(query.matmat(v))
         eigenvalue = float(v[:, 0] @ moved[:, 0])
@@ -71,12 +80,12 @@ def largest_eigenvalue(query: LinearOperator) -> float:
         if residual <= 1e-3 * eigenvalue:
             break
         v = moved
-    return MARGIN * (eigenvalue + residual)
+    return EIGENVALUE_MARGIN * (eigenvalue + residual)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableMisfit:
-    """Noisy values of an operator on one table, or of the table itself for None, with the variance of their noise."""
+    """Noisy answers of a query on one table (of the table itself for None), and the variance of their noise."""
 
     index: int
     values: Floats  # (m,)
@@ -92,7 +101,7 @@ class TableMisfit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CellBlock:
-    """Neighbouring cells that share a variance; `first` where they are the first to write to the gradient there."""
+    """Neighbouring cells of equal variance; `first` if this block is the first to write their gradient."""
 
     cells: slice
     values: Floats
@@ -101,7 +110,7 @@ class _CellBlock:
 
 
 class ResidualLoss(MarginalLoss):
-    """The base of losses that add up over noisy numbers; they say what one difference costs."""
+    """The base of losses that are sums over residuals; a subclass gives the cost of one residual."""
 
     def __init__(
         self,
@@ -118,23 +127,28 @@ class ResidualLoss(MarginalLoss):
         self._queries = [(misfit, misfit.query) for misfit in used if misfit.query is not None]
         self._plain = [misfit for misfit in used if misfit.query is None]
         self._blocks, self._gaps = _blocks(factors, self._plain)
-        self._scratch = np.empty(BLOCK)
-        self._spare = np.empty(BLOCK)
+        self._scratch = np.empty(BLOCK_CELLS)
+        self._spare = np.empty(BLOCK_CELLS)
 
     @abstractmethod
     def _cost(self, residual: Floats, variance: float) -> float:
-        """The summed costs of differences, which are replaced by the derivatives."""
+        """The sum of the costs of residuals; their derivatives are written over `residual`."""
 
     @abstractmethod
-    def _bend(self, residual: Floats, variance: float) -> Floats | float:
-        """The second derivatives at differences, which may be replaced; where quadratic the differences are any."""
+    def _second_derivative(self, residual: Floats, variance: float) -> Floats | float:
+        """The second derivatives of the costs; may overwrite `residual`, which is arbitrary if quadratic."""
 
     @abstractmethod
-    def _steepest_bend(self, variance: float) -> float:
-        """The largest second derivative of a cost."""
+    def _largest_second_derivative(self, variance: float) -> float:
+        """The largest second derivative of a cost, over all residuals."""
 
     def parts(self, flat: Floats) -> list[float]:
-        return [self._total(misfit, flat) for misfit in self._misfits]
+        losses = []
+        for misfit in self._misfits:
+            table = flat[self.factors.span(misfit.index)]
+            predicted = table if misfit.query is None else misfit.query @ table
+            losses.append(self._cost(predicted - misfit.values, misfit.variance))
+        return losses
 
     def value_and_gradient(self, flat: Floats, gradient: Floats) -> float:
         value = self._constant
@@ -161,38 +175,38 @@ class ResidualLoss(MarginalLoss):
             residuals = self._scratch[: block.values.size]
             if not self.quadratic:
                 np.subtract(flat[block.cells], block.values, out=residuals)
-            bend = self._bend(residuals, block.variance)
+            second = self._second_derivative(residuals, block.variance)
             if block.first:
-                np.multiply(vector[block.cells], bend, out=product[block.cells])
+                np.multiply(vector[block.cells], second, out=product[block.cells])
             else:
-                product[block.cells] += np.multiply(vector[block.cells], bend, out=residuals)
+                product[block.cells] += np.multiply(vector[block.cells], second, out=residuals)
         for misfit, query in self._queries:
             span = self.factors.span(misfit.index)
             residual = misfit.values if self.quadratic else query @ flat[span] - misfit.values
-            bend = self._bend(residual, misfit.variance)
-            product[span] += query.transpose() @ (bend * (query @ vector[span]))
+            second = self._second_derivative(residual, misfit.variance)
+            product[span] += query.transpose() @ (second * (query @ vector[span]))
         return product
 
     def diagonal(self, flat: Floats) -> Floats:
-        """Exact for tables; for a query the squared column norms times the largest second derivative."""
+        """Exact for tables; an upper bound for queries, from their column norms and the largest second derivative."""
         diagonal = np.zeros(self.factors.size)
         for block in self._blocks:
             residual = np.subtract(flat[block.cells], block.values, out=self._scratch[: block.values.size])
-            diagonal[block.cells] += self._bend(residual, block.variance)
+            diagonal[block.cells] += self._second_derivative(residual, block.variance)
         for (misfit, _), (norms, _) in zip(self._queries, self._norms, strict=True):
-            diagonal[self.factors.span(misfit.index)] += self._steepest_bend(misfit.variance) * norms
+            diagonal[self.factors.span(misfit.index)] += self._largest_second_derivative(misfit.variance) * norms
         return diagonal
 
     @cached_property
     def lipschitz(self) -> float:
-        """The largest over the cliques: the Hessian of one clique has nothing to do with another's."""
+        """The largest over the cliques, because the Hessian is block-diagonal by clique."""
         if not self.smooth:
             return np.inf
         steepest = np.zeros(len(self.factors))
         for misfit in self._plain:
-            steepest[misfit.index] += self._steepest_bend(misfit.variance)
+            steepest[misfit.index] += self._largest_second_derivative(misfit.variance)
         for (misfit, _), (_, largest) in zip(self._queries, self._norms, strict=True):
-            steepest[misfit.index] += self._steepest_bend(misfit.variance) * largest
+            steepest[misfit.index] += self._largest_second_derivative(misfit.variance) * largest
         return float(steepest.max(initial=0.0))
 
     @cached_property
@@ -203,31 +217,33 @@ class ResidualLoss(MarginalLoss):
             largest = largest_eigenvalue(query)
             inner = query.operator if isinstance(query, Reordered) else query
             known = type(inner).column_norms is not LinearOperator.column_norms
-            norms.append((query.column_norms(2) ** 2 if known or query.shape[1] <= _MOST_COLUMNS else largest, largest))
+            norms.append(
+                (query.column_norms(2) ** 2 if known or query.shape[1] <= MOST_NORMED_COLUMNS else largest, largest)
+            )
         return norms
 
     def _buffer(self, size: int) -> Floats:
-        """Room for as many numbers as a block has; new for more."""
+        """Work space: reused for at most a block of numbers, else new."""
         return self._spare[:size] if size <= len(self._spare) else np.empty(size)
-
-    def _total(self, misfit: TableMisfit, flat: Floats) -> float:
-        table = flat[self.factors.span(misfit.index)]
-        return self._cost((table if misfit.query is None else misfit.query @ table) - misfit.values, misfit.variance)
 
 
 def shared_factors(domain: Domain, measurements: Sequence[Measurement], factors: Factors | None) -> Factors:
-    """The factors of placed measurements, or the given ones if they hold every clique."""
+    """The factors of placed measurements, or the given ones, which must contain every clique."""
     if factors is None:
         return Factors(domain, [measurement.clique for measurement in measurements])
     if factors.domain != domain:
-        raise WorkloadError("the factors are those of another domain")
+        raise WorkloadError("factors: expected the factors of the same domain as the measurements")
     for measurement in measurements:
         factors.index(measurement.clique)
     return factors
 
 
 def _blocks(factors: Factors, plain: Sequence[TableMisfit]) -> tuple[list[_CellBlock], list[slice]]:
-    """Tables as blocks of cells, and the cells that no table writes to."""
+    """Tables as blocks of cells, and the spans of cells that no table covers.
+
+    Layer d holds the tables that are the d-th over their clique, so that the first layer writes the gradient and later
+    ones add to it. Runs of neighbouring tables of equal variance in a layer are joined before they are cut into blocks.
+    """
     layers: list[dict[int, TableMisfit]] = []
     for misfit in plain:
         layer = next((misfits for misfits in layers if misfit.index not in misfits), None)
@@ -249,22 +265,22 @@ def _blocks(factors: Factors, plain: Sequence[TableMisfit]) -> tuple[list[_CellB
 
 
 def _split(factors: Factors, run: list[TableMisfit], first: bool) -> list[_CellBlock]:
-    """Neighbouring tables of one variance, cut into blocks."""
+    """A run of neighbouring tables of equal variance, cut into blocks."""
     start = factors.span(run[0].index).start
     values = run[0].values if len(run) == 1 else np.concatenate([misfit.values for misfit in run])
-    pieces = [(start + at, values[at : at + BLOCK]) for at in range(0, values.size, BLOCK)]
+    pieces = [(start + at, values[at : at + BLOCK_CELLS]) for at in range(0, values.size, BLOCK_CELLS)]
     return [_CellBlock(slice(at, at + piece.size), piece, run[0].variance, first) for at, piece in pieces]
 
 
 class SquaredLoss(ResidualLoss):
     """sum_j |Q_j mu_j - y_j|_2^2 / (2 stddev_j^2): the Gaussian negative log-likelihood up to a constant.
 
-    Tables of one clique are merged into their weighted mean, whose loss differs by a constant, which is added.
+    Several tables of one clique are merged into their weighted mean; the loss differs by a constant, which is added.
     `weighting="paper"` is sum_j |Q_j mu_j - y_j|_2^2 / stddev_j instead.
 
     Reference: [HDMM, sec. 4.2]; [AIM, sec. 2.3].
-    Differs from [AIM, sec. 2.3]: weights 1 / stddev are printed there with a squared norm and called maximum
-    likelihood, which only 1 / (2 stddev^2) is; so that is the default, and theirs an option.
+    Differs from [AIM, sec. 2.3]: the weights 1 / stddev printed there, with a squared norm, are not those of maximum
+    likelihood, 1 / (2 stddev^2); the latter are the default here and the former an option.
 
     >>> domain = Domain({"a": 2})
     >>> twice = [Measurement(("a",), [4.0, 6.0], 1.0), Measurement(("a",), [6.0, 8.0], 1.0)]
@@ -297,17 +313,17 @@ class SquaredLoss(ResidualLoss):
         residual *= 1 / variance
         return 0.5 / variance * square
 
-    def _bend(self, residual: Floats, variance: float) -> float:
+    def _second_derivative(self, residual: Floats, variance: float) -> float:
         return 1 / variance
 
-    def _steepest_bend(self, variance: float) -> float:
+    def _largest_second_derivative(self, variance: float) -> float:
         return 1 / variance
 
 
 class AbsoluteLoss(ResidualLoss):
     """sum_j sqrt(2) / stddev_j |Q_j mu_j - y_j|_1: the Laplace negative log-likelihood up to a constant.
 
-    Not smooth; its subgradient is sqrt(2) / stddev Q^T sign(Q mu - y). `smoothed` is close to it and smooth.
+    Not smooth; a subgradient is sqrt(2) / stddev Q^T sign(Q mu - y). `smoothed` gives a smooth loss close to it.
 
     Reference: [HDMM, sec. 4.2].
     """
@@ -320,7 +336,7 @@ class AbsoluteLoss(ResidualLoss):
         super().__init__(factors, [TableMisfit.of(factors, m, m.variance) for m in listed])
 
     def smoothed(self, width: float) -> HuberLoss:
-        """The same loss, rounded off where a number is within `width` standard deviations of its measurement."""
+        """The same loss, quadratic for residuals within `width` standard deviations."""
         return HuberLoss(self.factors, self._misfits, width)
 
     def curvature(self, flat: Floats, vector: Floats, out: Floats | None = None) -> Floats:
@@ -336,61 +352,58 @@ class AbsoluteLoss(ResidualLoss):
         np.multiply(signs, residual != 0, out=residual)
         return value
 
-    def _bend(self, residual: Floats, variance: float) -> float:
+    def _second_derivative(self, residual: Floats, variance: float) -> float:
         raise self.refuse_curvature()
 
-    def _steepest_bend(self, variance: float) -> float:
+    def _largest_second_derivative(self, variance: float) -> float:
         return math.inf
 
 
 class HuberLoss(ResidualLoss):
     """AbsoluteLoss with |t| replaced by t^2 / (2 w) for |t| <= w and |t| - w / 2 beyond, with w = width * stddev.
 
-    It is never above the absolute loss and at most `gap` below it: w / 2 per number, so width / sqrt(2) each once
-    weighted.
+    Never above the absolute loss, and at most `gap` below it: w / 2 per number, which is weighted by sqrt(2) / stddev.
     """
 
     smooth = True
 
     def __init__(self, factors: Factors, misfits: Sequence[TableMisfit], width: float) -> None:
-        if not (math.isfinite(width) and width > 0):
-            raise WorkloadError(f"width={shown(width)}: expected a finite number > 0, in standard deviations")
         super().__init__(factors, misfits)
-        self.width = width
+        self.width = check_number(WorkloadError, "width", width, above=0, hint=" of standard deviations")
 
     @property
     def gap(self) -> float:
-        """How far it can be below the absolute loss, at most."""
+        """The largest possible distance below the absolute loss."""
         return self.numbers * self.width / math.sqrt(2)
 
     def _cost(self, residual: Floats, variance: float) -> float:
-        """With c = t cut to [-w, w] a cost is c (t - c / 2) / w and its derivative c / w."""
+        """With c = t clipped to [-w, w], the cost is c (t - c / 2) / w and its derivative c / w, both weighted."""
         w = self.width * math.sqrt(variance)
-        cut = np.clip(residual, -w, w, out=self._buffer(residual.size))
-        value = float(cut @ residual) - 0.5 * float(cut @ cut)
-        np.multiply(cut, self._steepest_bend(variance), out=residual)
-        return self._steepest_bend(variance) * value
+        clipped = np.clip(residual, -w, w, out=self._buffer(residual.size))
+        value = float(clipped @ residual) - 0.5 * float(clipped @ clipped)
+        np.multiply(clipped, self._largest_second_derivative(variance), out=residual)
+        return self._largest_second_derivative(variance) * value
 
-    def _bend(self, residual: Floats, variance: float) -> Floats:
+    def _second_derivative(self, residual: Floats, variance: float) -> Floats:
         inside = np.abs(residual, out=residual) <= self.width * math.sqrt(variance)
-        return np.multiply(inside, self._steepest_bend(variance), out=residual)
+        return np.multiply(inside, self._largest_second_derivative(variance), out=residual)
 
-    def _steepest_bend(self, variance: float) -> float:
+    def _largest_second_derivative(self, variance: float) -> float:
         return math.sqrt(2) / (self.width * variance)
 
 
 def loss_of(
     domain: Domain, measurements: Iterable[Measurement], loss: Loss = "auto", *, factors: Factors | None = None
 ) -> MarginalLoss:
-    """The loss to minimise: by the noise of each measurement ("auto"), or as asked for.
+    """The loss to minimise: the likelihood of each measurement's noise ("auto"), or the given one.
 
-    "gaussian" and "laplace" treat every measurement as having that noise, "paper" is the weighting printed for AIM. A
-    function gets one table per measurement, in their order and with their axes, and returns a value and a list of
-    gradients; see `CustomLoss`.
+    "gaussian" and "laplace" treat every measurement as having that noise; "paper" is the weighting printed for AIM. A
+    function gets one table per measurement, in the same order and with the same axes, and returns a value and a list
+    of gradients; see `CustomLoss`.
     """
     if isinstance(loss, MarginalLoss):
         if loss.factors.domain != domain:
-            raise DomainError(f"the loss is one of {loss.factors.domain!r}: expected the domain of the measurements")
+            raise DomainError(f"loss over {loss.factors.domain!r}: expected a loss over the domain of the measurements")
         return loss
     listed = list(measurements) if not isinstance(measurements, Measurement) else measurements
     if callable(loss):
@@ -401,15 +414,15 @@ def loss_of(
             f"loss={shown(loss)}: expected 'auto', 'gaussian', 'laplace', 'paper', a MarginalLoss or a function"
         )
     if loss != "auto":
-        return _LOSSES[loss](domain, listed, factors)
+        return LIKELIHOODS[loss](domain, listed, factors)
     ordered = placed(domain, listed)
     factors = shared_factors(domain, ordered, factors)
     kinds = {kind: [m for m in ordered if m.noise == kind] for kind in ("gaussian", "laplace")}
-    losses = [_LOSSES[kind](domain, same_noise, factors) for kind, same_noise in kinds.items() if same_noise]
+    losses = [LIKELIHOODS[kind](domain, same_noise, factors) for kind, same_noise in kinds.items() if same_noise]
     return losses[0] if len(losses) == 1 else SumLoss(losses)
 
 
-_LOSSES: dict[str, Callable[[Domain, Any, Factors | None], MarginalLoss]] = {
+LIKELIHOODS: dict[str, Callable[[Domain, Any, Factors | None], MarginalLoss]] = {
     "gaussian": lambda domain, listed, factors: SquaredLoss(domain, listed, factors=factors),
     "laplace": lambda domain, listed, factors: AbsoluteLoss(domain, listed, factors=factors),
     "paper": lambda domain, listed, factors: SquaredLoss(domain, listed, "paper", factors=factors),
@@ -417,10 +430,10 @@ _LOSSES: dict[str, Callable[[Domain, Any, Factors | None], MarginalLoss]] = {
 
 
 def _merged(misfits: Sequence[TableMisfit]) -> tuple[list[TableMisfit], float]:
-    """One misfit for all tables of a clique, and the constant by which the losses differ.
+    """Misfits with all tables of a clique merged into one, and the constant by which the losses differ.
 
-    sum_j |x - y_j|^2 / s_j^2 = |x - y|^2 / s^2 + sum_j |y_j - y|^2 / s_j^2 with y the mean by weights 1 / s_j^2 and
-    1 / s^2 their sum.
+    sum_j |x - y_j|^2 / s_j^2 = |x - y|^2 / s^2 + sum_j |y_j - y|^2 / s_j^2, where y is the mean with weights 1 / s_j^2
+    and 1 / s^2 is their sum.
     """
     tables: dict[int, list[TableMisfit]] = {}
     merged: list[TableMisfit] = []
@@ -441,16 +454,16 @@ def _merged(misfits: Sequence[TableMisfit]) -> tuple[list[TableMisfit], float]:
     return merged, constant
 
 
-def rounded_off(loss: MarginalLoss, width: float) -> MarginalLoss | None:
-    """The loss with its corners rounded off, itself where it has none, and None where that is not known."""
+def smoothed_loss(loss: MarginalLoss, width: float) -> MarginalLoss | None:
+    """A smooth loss near the given one: the loss itself if it is smooth, None if no smooth version is known."""
     if loss.smooth:
         return loss
     if isinstance(loss, AbsoluteLoss):
         return loss.smoothed(width)
     if isinstance(loss, ReorderedLoss):
-        inner = rounded_off(loss.loss, width)
+        inner = smoothed_loss(loss.loss, width)
         return None if inner is None else ReorderedLoss(inner, loss.factors.domain)
     if isinstance(loss, SumLoss):
-        losses = [rounded_off(term, width) for term in loss.losses]
+        losses = [smoothed_loss(term, width) for term in loss.losses]
         return SumLoss([term for term in losses if term is not None]) if all(losses) else None
     return None

@@ -1,4 +1,4 @@
-"""Losses of marginals: what any convex loss can do, sums of losses, and losses that a user writes."""
+"""MarginalLoss, the interface of a convex loss of marginals; sums of losses, and losses that a user writes."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ import numpy as np
 from hush.core.arrays import Floats, reordered
 from hush.core.domain import Domain
 from hush.core.errors import DataError, WorkloadError, shown
+from hush.core.validation import check_number
 from hush.inference.factors import Factors
 
 LossFunction: TypeAlias = Callable[[list[Floats]], tuple[float, Sequence[Floats]]]
 
-_STEP = 1e-5
+DIFFERENCE_STEP = 1e-5  # relative, for numerical second derivatives
 
 
 class MarginalLoss(ABC):
-    """A convex function L(mu) of the marginals of some cliques, held in one flat vector as `factors` says."""
+    """A convex function L(mu) of the marginals of some cliques, held in one flat vector in the layout of `factors`."""
 
     factors: Factors
-    numbers: int  # how many noisy numbers it measures the misfit to; 0 where that is not known
-    smooth: bool  # whether the gradient is Lipschitz, so that `curvature`, `diagonal` and `lipschitz` are known
+    numbers: int  # how many noisy numbers it is a misfit to; 0 if unknown
+    smooth: bool  # whether the gradient is Lipschitz; only then are `curvature`, `diagonal` and `lipschitz` finite
     quadratic: bool = False  # whether the Hessian is the same everywhere
 
     @property
     @abstractmethod
     def lipschitz(self) -> float:
-        """K: the largest eigenvalue of the Hessian anywhere, or an upper bound; infinite where not smooth."""
+        """K: the largest eigenvalue of the Hessian anywhere, or an upper bound; infinite if not smooth."""
 
     @abstractmethod
     def value_and_gradient(self, flat: Floats, gradient: Floats) -> float:
@@ -38,7 +39,7 @@ class MarginalLoss(ABC):
 
     @abstractmethod
     def curvature(self, flat: Floats, vector: Floats, out: Floats | None = None) -> Floats:
-        """The Hessian at `flat` times a vector, written into `out` where given; not for losses that are not smooth."""
+        """The Hessian at `flat` times a vector, written into `out` if given; smooth losses only."""
 
     @abstractmethod
     def diagonal(self, flat: Floats) -> Floats:
@@ -46,13 +47,13 @@ class MarginalLoss(ABC):
 
     @abstractmethod
     def parts(self, flat: Floats) -> list[float]:
-        """The losses that add up to L, one per measurement in the order they were given."""
+        """The losses of the single measurements, in the order given; they add up to L."""
 
     def value(self, flat: Floats) -> float:
         return self.value_and_gradient(flat, np.empty(self.factors.size))
 
     def refuse_curvature(self) -> NotImplementedError:
-        """The error of a loss that is not smooth."""
+        """The error that a loss without second derivatives raises."""
         return NotImplementedError(f"{type(self).__name__} has no second derivative; check `smooth` before asking")
 
 
@@ -62,10 +63,10 @@ class SumLoss(MarginalLoss):
     def __init__(self, losses: Sequence[MarginalLoss]) -> None:
         self.losses = tuple(losses)
         if not self.losses:
-            raise WorkloadError("a sum of no losses: expected at least one")
+            raise WorkloadError("a sum of losses needs at least one; none were given")
         self.factors = self.losses[0].factors
         if any(loss.factors != self.factors for loss in self.losses):
-            raise WorkloadError("the losses of a sum have different factors; make each of them with factors=")
+            raise WorkloadError("the losses of a sum have different factors; construct them all with the same factors=")
         self.numbers = sum(loss.numbers for loss in self.losses)
         self.smooth = all(loss.smooth for loss in self.losses)
         self.quadratic = all(loss.quadratic for loss in self.losses)
@@ -92,12 +93,12 @@ class SumLoss(MarginalLoss):
         return np.asarray(np.sum([loss.diagonal(flat) for loss in self.losses], axis=0))
 
     def parts(self, flat: Floats) -> list[float]:
-        """Loss by loss; each in the order of its own measurements."""
+        """Loss by loss, each in the order of its own measurements."""
         return [value for loss in self.losses for value in loss.parts(flat)]
 
 
 class ReorderedLoss(MarginalLoss):
-    """A loss of tables over one domain, asked of tables whose axes have the order of another domain."""
+    """A loss of tables over one domain, for tables whose axes are in the order of another domain."""
 
     def __init__(self, loss: MarginalLoss, domain: Domain) -> None:
         self.loss = loss
@@ -142,9 +143,9 @@ def _reordered_tables(flat: Floats, source: Factors, target: Factors, out: Float
 class CustomLoss(MarginalLoss):
     """A convex function of tables of counts that returns its value and its gradient for each table.
 
-    The function gets one read-only table per clique, in the order given and with axes in the clique's own order. Where
-    `lipschitz`, an upper bound of how fast its gradient can change, is given the loss counts as smooth, and its
-    curvature is found by differences of gradients; otherwise any subgradient will do.
+    The function gets one read-only table per clique, in the order given and with the clique's own order of axes. If
+    `lipschitz` is given, a Lipschitz constant of the gradient, the loss counts as smooth and its curvature is computed
+    from differences of gradients. Otherwise the function may return any subgradient.
 
     >>> def likelihood(tables):
     ...     (ages,) = tables
@@ -167,11 +168,11 @@ class CustomLoss(MarginalLoss):
     ) -> None:
         if not callable(function):
             raise WorkloadError(f"function={shown(function)}: expected a function of a list of tables")
-        if lipschitz is not None and not (math.isfinite(lipschitz) and lipschitz > 0):
-            raise WorkloadError(f"lipschitz={shown(lipschitz)}: expected a finite number > 0; leave it out if unknown")
+        if lipschitz is not None:
+            check_number(WorkloadError, "lipschitz", lipschitz, above=0, hint="; leave it out if unknown")
         self._cliques = [domain.check(clique) for clique in cliques]
         if not self._cliques:
-            raise WorkloadError("a loss of no cliques: expected at least one")
+            raise WorkloadError("a loss needs at least one clique; none were given")
         self.factors = Factors(domain, self._cliques) if factors is None else factors
         self.numbers, self.smooth = numbers, lipschitz is not None
         self._function = function
@@ -219,7 +220,7 @@ class CustomLoss(MarginalLoss):
         if length == 0:
             change[:] = 0.0
             return change
-        h = _STEP * max(1.0, float(np.linalg.norm(flat))) / length
+        h = DIFFERENCE_STEP * max(1.0, float(np.linalg.norm(flat))) / length
         before = np.empty(self.factors.size)
         self.value_and_gradient(flat - h * vector, before)
         self.value_and_gradient(flat + h * vector, change)

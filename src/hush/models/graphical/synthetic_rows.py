@@ -1,4 +1,16 @@
-"""Synthetic rows from the conditional tables of a junction tree, by randomised rounding or by sampling."""
+"""Synthetic rows: codes drawn from the conditional tables of a junction tree, and values drawn inside their bins.
+
+`draw_rows` draws codes, by randomised rounding or by sampling. `decoded` turns codes into values. If the mean value in
+a bin is known, values inside it have that mean: on a bin from 0 to 1 their density is proportional to exp(a x), the one
+of largest entropy with its mean,
+
+    mean(a) = 1 / (1 - exp(-a)) - 1 / a,    x(u) = log(1 + u (exp(a) - 1)) / a,
+
+which is uniform for a mean of 1/2. The u of the n rows of a bin are one from each of n equal parts of [0, 1), in random
+order, so that the mean of the rows is off by less than 1 / n of the bin.
+
+Reference: [Jaynes 1957] for the maximum entropy; systematic sampling for the draws.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from hush.core.arrays import Floats
+from hush.core.arrays import Floats, Integers
 from hush.core.errors import DataError, WorkloadError, shown
 from hush.core.memory import require_memory
+from hush.core.validation import check_choice, check_whole
 from hush.models.graphical._row_kernels import DONE, group_rows, round_cells, sample_cells
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.schema.column_kinds import Date, Granularity, Integer, Numeric
@@ -20,19 +33,16 @@ from hush.schema.stamps import joined
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-from hush.core.arrays import Integers
-
 Codes: TypeAlias = dict[str, np.ndarray[Any, np.dtype[np.unsignedinteger]]]
 Method: TypeAlias = Literal["rounding", "sampling"]
 
 METHODS = ("rounding", "sampling")
 MOST_INT32 = 2**31 - 1
-DIGITS = 4  # of a bin's width that a number inside it is given with
-MOST_DECIMALS = 300  # further ones are beyond the range of 10^decimals
-STEEPEST = 60.0  # a tilt beyond it leaves one level alone
-EXTREME = 0.002  # means nearer than this to an end of the bin are drawn from here
-TURNS = 60
+DIGITS_IN_BIN = 4  # numbers are rounded to this many digits of their bin's width
+MOST_DECIMALS = 300  # 10^decimals would overflow for more
+STEEPEST_TILT = 60.0  # of a group's levels; a larger one leaves a single level
+LEAST_MEAN = 0.002  # of the width of a bin: means nearer to an end are moved here
+BISECTIONS = 60  # to the precision of floats
 
 
 def draw_rows(
@@ -47,27 +57,25 @@ def draw_rows(
 
     `conditionals[k]` has the shape (cells of node k's separator, cells of node k's rest), row-major over
     `node.axes`; row s is p(rest | separator = s) up to a scale of its own. Nodes are visited parents first, so that
-    every row's separator cell is known, and the rows that share one are a group.
+    every row's separator cell is known. Rows that share a separator cell are a group.
 
-    "rounding": a group of g rows has e_c = g p_c expected rows in cell c and E_c = e_0 + ... + e_c in all cells up to
-    it. With one start v, uniform in [0, 1), cell c is given
+    "rounding": a group of g rows has e_c = g p_c expected rows in cell c, and E_c = e_0 + ... + e_c in the cells up to
+    c. With one v, uniform in [0, 1), cell c gets
 
         n_c = floor(E_c + v) - floor(E_{c-1} + v)
 
-    rows, which is systematic sampling over the fractional parts: whole parts of e_c move both terms alike. As
-    E floor(x + v) = x for every x, n_c is e_c in expectation, exactly; as n_c counts the integers in an interval of
-    length e_c, it is floor(e_c) or ceil(e_c). The same holds for every run of consecutive cells, such as all cells
-    with one value of the rest's first attribute, and for all of them: the sum is g. The cells then go to the rows of
-    the group in random order, so that rest and earlier columns are independent given the separator.
+    rows (systematic sampling). As E floor(x + v) = x for every x, the expectation of n_c is exactly e_c. As n_c counts
+    the integers in an interval of length e_c, it is floor(e_c) or ceil(e_c). The same holds for every run of
+    consecutive cells, such as all cells with one value of the rest's first attribute, and the sum over all cells is g.
+    The cells go to the rows of the group in random order, so that the rest and earlier columns are independent given
+    the separator.
 
-    "sampling": every row draws its cell on its own; rows are independent draws from the model, and n_c has the
-    variance g p_c (1 - p_c) instead of at most 1/4.
+    "sampling": every row draws its cell independently; n_c has variance g p_c (1 - p_c) instead of at most 1/4.
 
-    Either way the rows come in random order: all orders of the same rows are equally likely, so that any part of
-    them, chosen by position, is a sample too.
+    With either method rows are in random order: any part of them, chosen by position, is a sample too.
 
     Privacy: post-processing of a public model; the generator may be seeded.
-    Complexity: O(rows + cells) per node; 24 bytes per row beside the codes.
+    Complexity: O(rows + cells) per node; 24 bytes per row in addition to the codes.
     Reference: [HDMM, sec. 4.4.3] for the idea; groups, systematic sampling and shuffling are ours.
 
     >>> from hush.core.domain import Domain
@@ -78,7 +86,7 @@ def draw_rows(
     [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0), (1, 0), (1, 0)]
     """
     _check(tree, conditionals, generator, method)
-    return _draw(tree, conditionals, _whole("rows", rows, least=0), generator, method)
+    return _draw(tree, conditionals, check_whole(WorkloadError, "rows", rows, least=0), generator, method)
 
 
 def row_chunks(
@@ -90,13 +98,14 @@ def row_chunks(
     method: Method = "rounding",
     chunk_rows: int = 1_000_000,
 ) -> Iterator[Codes]:
-    """What `draw_rows` gives, `chunk_rows` rows at a time, at least one chunk; for more rows than memory holds.
+    """The rows of `draw_rows`, `chunk_rows` at a time and at least one chunk; for more rows than memory holds.
 
-    Every chunk is rounded on its own, so that a count is off by less than one per chunk rather than in all. Input is
-    checked at once, not with the first chunk.
+    Every chunk is rounded by itself, so that a count is off by less than one per chunk rather than overall. Arguments
+    are checked at once, not with the first chunk.
     """
     _check(tree, conditionals, generator, method)
-    rows, size = _whole("rows", rows, least=0), _whole("chunk_rows", chunk_rows, least=1)
+    rows = check_whole(WorkloadError, "rows", rows, least=0)
+    size = check_whole(WorkloadError, "chunk_rows", chunk_rows, least=1)
     firsts = range(0, max(rows, 1), size)
     return (_draw(tree, conditionals, min(size, rows - first), generator, method) for first in firsts)
 
@@ -107,21 +116,22 @@ def decoded(
     generator: np.random.Generator,
     means: Mapping[str, Floats] | None = None,
 ) -> pa.Table:
-    """Codes as a table of real values, as `Schema.decode` gives them, but with a random number or day in each level.
+    """Codes as a table of real values, like `Schema.decode`, but with a random number or day inside each level.
 
     A number of a `Numeric` column is drawn uniformly from its bin and rounded to about four digits of the bin's width,
-    or from the multiples of the column's step in its bin, where there are some. An integer is drawn uniformly from its
-    bin, and a day of a `Date` column uniformly from its period; where inside they lie is made up, and says nothing that
-    the code does not. `means` has, for some columns, the mean value of every level; numbers are then placed so that
-    their bins have these means. Everything else is the value of its level: points, labels, whole numbers; missing
-    becomes null. Parts of times become whole times, drawn by `hush.schema.stamps.joined`. Encoding the table gives the
-    codes again, unless the parts of a time contradict each other.
+    or drawn from the multiples of the column's step if the bin has some. An integer is drawn uniformly from its bin,
+    and a day of a `Date` column from its period. Positions inside a level carry no information beyond the code.
+    `means` has the mean value of every level for some columns; numbers are then drawn with these means. All other
+    values are those of their levels; missing becomes null. Parts of times become whole times, drawn by
+    `hush.schema.stamps.joined`. Encoding the table gives the codes again, unless parts of a time contradict each other.
 
     >>> schema = Schema([Numeric(name="height", edges=(100.0, 150.0, 200.0), missing=True)])
     >>> table = decoded(schema, {"height": np.array([0, 1, 2])}, np.random.Generator(np.random.PCG64(1)))
     >>> table["height"].to_pylist()
     [125.59, 197.52, None]
     """
+    import pyarrow as pa
+
     table = schema.decode(codes)
     stamps = {column.source: column.part.stamp for column in schema if column.part is not None}
     for index, name in enumerate(table.column_names):
@@ -129,29 +139,31 @@ def decoded(
             times = joined(stamps[name], schema.part_codes(stamps[name], codes), generator)
             table = table.set_column(index, name, times)
             continue
-        column = schema[name]
+        column, known = schema[name], None if means is None else means.get(name)
+        if not isinstance(column, Numeric | Integer | Date):
+            continue
+        levels = np.asarray(codes[name]).astype(np.int64)
         if isinstance(column, Numeric):
-            known = None if means is None else means.get(name)
-            numbers = _inside(column, np.asarray(codes[name]).astype(np.int64), generator, known)
-            table = table.set_column(index, name, numbers)
+            table = table.set_column(index, name, _numbers_in_bins(column, levels, generator, known))
         elif isinstance(column, Integer) and column.binned:
-            known = None if means is None else means.get(name)
-            integers = _integers(column, np.asarray(codes[name]).astype(np.int64), generator, known)
-            table = table.set_column(index, name, integers)
+            ends = np.array([column.ends(code) for code in range(column.levels)])
+            drawn = _integers_in_bins(ends, levels, generator, known)
+            table = table.set_column(index, name, pa.array(drawn, mask=levels == column.missing_code))
         elif isinstance(column, Date) and column.granularity is not Granularity.DAY:
-            days = _days(column, np.asarray(codes[name]).astype(np.int64), generator)
-            table = table.set_column(index, name, days)
+            table = table.set_column(index, name, _days_in_periods(column, levels, generator))
     return table
 
 
-def _inside(
+def _numbers_in_bins(
     column: Numeric,
     codes: np.ndarray[Any, np.dtype[np.int64]],
     generator: np.random.Generator,
     means: Floats | None,
 ) -> pa.Array:
-    """A number in the bin of each code, below the bin's upper edge whatever the rounding; null for missing."""
+    """A number in the bin of each code, always below the bin's upper edge; null for missing."""
     import pyarrow as pa
+
+    # A position in every bin, uniform or with the given mean.
 
     levels = np.minimum(codes, column.levels - 1)
     starts = np.array(column.level_starts)
@@ -164,41 +176,32 @@ def _inside(
         shares = np.divide(means - ends[:, 0], width, out=np.full(len(width), 0.5), where=width > 0)
         u = shares_in_bins(codes, shares, generator)
     numbers = np.clip(low * (1 - u) + high * u, low, np.nextafter(high, low))
-    with np.errstate(over="ignore", divide="ignore"):  # the width may be beyond floats, that of a point is zero
-        scale = 10.0 ** np.clip(DIGITS - 1 - np.floor(np.log10(high - low)), 0, MOST_DECIMALS)
+
+    # Round to a few digits of the width, if that stays inside. A width may overflow, and that of a point is zero.
+    with np.errstate(over="ignore", divide="ignore"):
+        scale = 10.0 ** np.clip(DIGITS_IN_BIN - 1 - np.floor(np.log10(high - low)), 0, MOST_DECIMALS)
         for rounded in (np.ceil(numbers * scale) / scale, np.floor(numbers * scale) / scale):
             numbers = np.where((low <= rounded) & (rounded < high), rounded + 0.0, numbers)
+
+    # Prefer a multiple of the column's step, where the bin has one.
     if column.step is not None:
         runs = np.array([column.multiples(code) for code in range(column.levels)])
         scaled = None if means is None else means / column.step
         decimals = max(0, -int(Decimal(repr(column.step)).normalize().as_tuple().exponent))
-        multiples = np.round(_drawn(runs, codes, generator, scaled) * column.step, decimals) + 0.0
+        multiples = np.round(_integers_in_bins(runs, codes, generator, scaled) * column.step, decimals) + 0.0
         last = levels == column.levels - 1
         inside = (low <= multiples) & ((multiples < high) | (last & (multiples == high)))
         numbers = np.where((runs[levels, 0] <= runs[levels, 1]) & inside, multiples, numbers)
     return pa.array(numbers, mask=codes == column.missing_code)
 
 
-def _integers(
-    column: Integer,
-    codes: np.ndarray[Any, np.dtype[np.int64]],
-    generator: np.random.Generator,
-    means: Floats | None,
-) -> pa.Array:
-    """An integer in the bin of each code; null for missing."""
-    import pyarrow as pa
-
-    ends = np.array([column.ends(code) for code in range(column.levels)])
-    return pa.array(_drawn(ends, codes, generator, means), mask=codes == column.missing_code)
-
-
-def _drawn(
+def _integers_in_bins(
     ends: np.ndarray[Any, np.dtype[np.int64]],  # (levels, 2) the first and the last integer of each level
     codes: np.ndarray[Any, np.dtype[np.int64]],
     generator: np.random.Generator,
     means: Floats | None,
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """An integer of the level of each code, the first where a level has none; codes beyond the levels have the last."""
+    """An integer of the level of each code, the first if a level has none; codes beyond the levels use the last."""
     first, last = ends[np.minimum(codes, len(ends) - 1)].T
     if means is None:
         return np.asarray(generator.integers(first, np.maximum(first, last), endpoint=True))
@@ -208,7 +211,9 @@ def _drawn(
     return np.asarray(np.maximum(np.minimum(numbers, last), first))
 
 
-def _days(column: Date, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator) -> pa.Array:
+def _days_in_periods(
+    column: Date, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator
+) -> pa.Array:
     """A day in the period of each code; null for missing."""
     import pyarrow as pa
 
@@ -223,6 +228,7 @@ def _days(column: Date, codes: np.ndarray[Any, np.dtype[np.int64]], generator: n
 def _draw(
     tree: JunctionTree, conditionals: Sequence[Floats], rows: int, generator: np.random.Generator, method: Method
 ) -> Codes:
+    """`draw_rows` after all checks."""
     domain = tree.domain
     dtypes = {name: np.min_scalar_type(domain[name] - 1) for name in domain}
     largest = max((rows, *(table.size for table in conditionals)))
@@ -233,12 +239,15 @@ def _draw(
     uniforms = np.empty(rows)
     columns: Codes = {}
     for node, table in zip(tree.nodes, conditionals, strict=True):
+        # Group the rows by the cell of the separator, whose columns are drawn already.
         keys[:] = 0
         for name in node.separator:
             keys *= domain[name]
             keys += columns[name]
         starts = np.zeros(len(table) + 1, dtype=np.int64)
         group_rows(keys, starts, order)
+
+        # Draw the cell of the rest for every row, and split it into the columns of its attributes.
         generator.random(out=uniforms)
         table = np.ascontiguousarray(table, dtype=np.float64)
         if method == "rounding":
@@ -253,7 +262,7 @@ def _draw(
             values = ", ".join(f"{name} = {code}" for name, code in where.items()) or "any row"
             raise DataError(
                 f"the conditional table of node {node.clique!r} has no positive finite total for {values}, which has "
-                "rows: the tables are not those of one model; take them from a calibrated one"
+                "rows: the tables do not belong to one model; take them from a calibrated one"
             )
         for name in reversed(node.rest[1:]):
             columns[name] = (picked % domain[name]).astype(dtypes[name])
@@ -264,12 +273,11 @@ def _draw(
 
 
 def _check(tree: JunctionTree, conditionals: Sequence[Floats], generator: np.random.Generator, method: Method) -> None:
-    if method not in METHODS:
-        raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(METHODS)}")
+    check_choice(WorkloadError, "method", method, METHODS)
     if not isinstance(generator, np.random.Generator):
         raise WorkloadError(f"generator={shown(generator)}: expected a numpy.random.Generator")
     if len(conditionals) != len(tree.nodes):
-        raise DataError(f"found {len(conditionals)} conditional tables for {len(tree.nodes)} nodes; give one for each")
+        raise DataError(f"{len(conditionals)} conditional tables for {len(tree.nodes)} nodes; give one for each")
     for node, table in zip(tree.nodes, conditionals, strict=True):
         shape = (tree.domain.size(node.separator), tree.domain.size(node.rest))
         if np.shape(table) != shape:
@@ -278,33 +286,27 @@ def _check(tree: JunctionTree, conditionals: Sequence[Floats], generator: np.ran
             raise DataError(f"the conditional table of node {node.clique!r} must be finite and not negative")
 
 
-def _whole(name: str, value: int, *, least: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < least:
-        raise WorkloadError(f"{name}={shown(value)}: expected an integer >= {least}")
-    return value.__index__()
-
-
 def tilts(means: Floats) -> Floats:
     """The a for which the density exp(a x) on [0, 1] has each of these means, by bisection.
 
     >>> tilts(np.array([0.1, 0.9])).round(3).tolist()
     [-9.995, 9.995]
     """
-    wanted = np.clip(means, EXTREME, 1 - EXTREME)
-    low, high = np.full(wanted.shape, -2 / EXTREME), np.full(wanted.shape, 2 / EXTREME)
-    for _ in range(TURNS):
+    targets = np.clip(means, LEAST_MEAN, 1 - LEAST_MEAN)
+    low, high = np.full(targets.shape, -2 / LEAST_MEAN), np.full(targets.shape, 2 / LEAST_MEAN)
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        below = _mean(middle) < wanted
+        below = _tilted_mean(middle) < targets
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray((low + high) / 2)
 
 
 def shares_in_bins(
-    levels: Integers,  # (rows,) the level of every row; levels beyond the last mean are placed anywhere
+    levels: Integers,  # (rows,) the level of every row; levels beyond the last mean are uniform
     means: Floats,  # (levels,) the mean of each level as a share of its width
     generator: np.random.Generator,
 ) -> Floats:
-    """A share of the width for every row, from 0 to below 1.
+    """The position of every row in its bin, as a share of the width from 0 to below 1.
 
     Privacy: post-processing; the generator may be seeded.
     """
@@ -330,12 +332,12 @@ def mean_tilts(
     measured: Floats,  # (groups,) means
     errors: Floats,  # (groups,) their standard errors
 ) -> Floats:
-    """Logarithms of the least change of shares within each group that brings its mean to a measured one, within error.
+    """Log factors for the shares within each group that bring its mean near a measured one; the least such change.
 
-    Where the mean of the model is d from the measured one, whose error is s, its own squared error is taken for
-    t^2 = max(d^2 - s^2, 0), and the target is the mean of both by precision, d s^2 / (s^2 + t^2) from the measured
-    one. Shares are multiplied by exp(a_g v) / Z_g: of all changes with that mean the one of least relative entropy. The
-    number of rows in each group stays; groups without rows are left alone.
+    If the model's mean is d from the measured one, whose standard error is s, then t^2 = max(d^2 - s^2, 0) estimates
+    the model's own squared error. The target is the precision-weighted mean of both, d s^2 / (s^2 + t^2) from the
+    measured mean. Shares are multiplied by exp(a_g v) / Z_g: of all changes with that mean, the one of least relative
+    entropy. The number of rows in each group does not change; groups without rows are left alone.
 
     Reference: [Csiszar 1975] for the projection; [Efron and Morris 1973] for the weight.
     """
@@ -346,20 +348,20 @@ def mean_tilts(
     d, s = shares @ values - measured, np.maximum(errors, 1e-300)
     weight = s**2 / (s**2 + np.maximum(d**2 - s**2, 0.0))
     target = (np.clip(measured + weight * d, values.min(), values.max()) - values.mean()) / reach
-    low, high = np.full(len(rows), -STEEPEST), np.full(len(rows), STEEPEST)
-    for _ in range(TURNS):
+    low, high = np.full(len(rows), -STEEPEST_TILT), np.full(len(rows), STEEPEST_TILT)
+    for _ in range(BISECTIONS):
         a = (low + high) / 2
         weights = shares * np.exp(a[:, None] * v - np.abs(a)[:, None])
         mean = weights @ v / np.maximum(weights.sum(axis=1), 1e-300)
         low, high = np.where(mean < target, a, low), np.where(mean < target, high, a)
-    moved = (rows > 0) & (np.abs(shares @ v - target) > 1e-12)  # not where nothing was measured, which is NaN
+    moved = (rows > 0) & (np.abs(shares @ v - target) > 1e-12)  # false for NaN, where nothing was measured
     a = np.where(moved, (low + high) / 2, 0.0)
     scale = np.log(np.maximum((shares * np.exp(a[:, None] * v)).sum(axis=1), 1e-300))
     return np.asarray(a[:, None] * v - np.where(rows > 0, scale, 0.0)[:, None])
 
 
-def _mean(a: Floats) -> Floats:
-    """mean(a), by its series near 0."""
+def _tilted_mean(a: Floats) -> Floats:
+    """mean(a) of the density exp(a x) on [0, 1], by its series near 0."""
     near = np.abs(a) < 1e-4
     safe = np.where(near, 1.0, a)
     with np.errstate(over="ignore"):

@@ -18,7 +18,14 @@ from hush.inference.factors import Factors
 from hush.inference.nonnegative_tables import MASS_MOVED, LocalPolytope, Nearest
 from hush.linops import Kronecker, LinearOperator
 from hush.models.fit_arguments import check_stopping, checked_total, estimate_total, tolerated_loss
-from hush.models.graphical.likelihood import WIDTHS, Loss, MarginalLoss, largest_eigenvalue, loss_of, rounded_off
+from hush.models.graphical.likelihood import (
+    SMOOTHING_WIDTHS,
+    Loss,
+    MarginalLoss,
+    largest_eigenvalue,
+    loss_of,
+    smoothed_loss,
+)
 from hush.models.local.local_model import LocalModel
 from hush.privacy.measurement import Measurement, placed
 
@@ -93,8 +100,8 @@ def fit_locally(
     # Minimise; a loss that is not smooth is replaced by smooth ones that come closer and closer.
     stats: dict[str, float] = {}
     status = SOLVED
-    for width in (0.0,) if sharp.smooth else WIDTHS:
-        smooth = rounded_off(sharp, width)
+    for width in (0.0,) if sharp.smooth else SMOOTHING_WIDTHS:
+        smooth = smoothed_loss(sharp, width)
         if smooth is None:
             raise WorkloadError(
                 f"the loss {type(sharp).__name__} is not smooth, or not known to be; give it as "
