@@ -151,7 +151,7 @@ def test_nodes_longer_than_a_chunk(name: str, zeros: bool) -> None:
 
 
 def test_several_rows_of_several_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "BLOCK", 64)
+    monkeypatch.setattr(kernels, "CHUNK_CELLS", 64)
     domain = Domain({"s": 3, "a": 10, "b": 12, "t": 130})
     random = np.random.default_rng(12)
     cliques: list[Clique] = [("s", "t"), ("s", "a"), ("a", "b"), ("s", "b"), ("s",)]
@@ -178,7 +178,7 @@ def test_a_tile_without_any_possible_cell_is_zero() -> None:
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_any_length_of_chunk_gives_the_same(name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With chunks of a few cells every small structure has tiles, and rows that are cut by them."""
-    monkeypatch.setattr(kernels, "BLOCK", block)
+    monkeypatch.setattr(kernels, "CHUNK_CELLS", block)
     random = np.random.default_rng(3)
     belief, dense = twins(DOMAIN, STRUCTURES[name], ZEROS[:2])
     if block == 1 and name == "full":
@@ -241,7 +241,7 @@ def test_random_structures(case: Any, scale: float, block: int) -> None:
     domain, cliques, zeros, seed = case
     random = np.random.default_rng(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "BLOCK", block)
+        patch.setattr(kernels, "CHUNK_CELLS", block)
         belief, dense = twins(domain, cliques, zeros)
     size = belief.factors.size
     check_oracle(belief, dense, scale * random.normal(size=size), random.normal(size=size))

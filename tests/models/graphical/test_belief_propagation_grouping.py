@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.core.domain import Clique, Domain
-from hush.models.graphical.belief_propagation import FEWEST_CELLS, LEAST_RUN, SHARE, TableGroup, group_tables
+from hush.models.graphical.belief_propagation import (
+    GROUP_REDUCTION,
+    LEAST_GROUPED_CELLS,
+    LEAST_RUN,
+    TableGroup,
+    group_tables,
+)
 
 LETTERS = "abcdefg"
 
@@ -36,7 +42,7 @@ def test_every_table_is_added_once(sizes: list[int], drawn: list[set[str]]) -> N
         assert all(member < len(tables) + k for member in group.members)
         assert all(set(cliques[member]) <= set(group.clique) for member in group.members)
         assert group.clique == domain.clique(group.clique)
-        assert domain.size(group.clique) * SHARE <= domain.size()
+        assert domain.size(group.clique) * GROUP_REDUCTION <= domain.size()
 
 
 def test_all_pairs_of_a_large_node_meet_it_as_few_tables_in_long_runs() -> None:
@@ -56,7 +62,7 @@ def test_all_pairs_of_a_large_node_meet_it_as_few_tables_in_long_runs() -> None:
 
 def test_small_nodes_and_single_tables_are_left_alone() -> None:
     small = Domain(dict.fromkeys("abc", 7))
-    assert small.size() < FEWEST_CELLS
+    assert small.size() < LEAST_GROUPED_CELLS
     pairs = list(itertools.combinations("abc", 2))
     assert group_tables(small, small.attributes, pairs) == ([], [0, 1, 2])
     large = Domain(dict.fromkeys("abcd", 9))

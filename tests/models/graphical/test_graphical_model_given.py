@@ -97,7 +97,7 @@ def test_evidence_of_probability_zero_says_so(model, ask):
         empty = model.potentials.copy()
         empty[:] = -np.inf
         nothing = GraphicalModel(model.domain, model.tree, model.factors, empty, model.total)
-        with pytest.raises(DomainError, match="no row of the model is like this"):
+        with pytest.raises(DomainError, match="the model has no such row"):
             nothing._conditioned({"a": 1}, 1.0)
 
 

@@ -337,7 +337,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: SquaredLoss(DOMAIN, [ONE], "mle"), WorkloadError, "weighting='mle': expected 'likelihood' or 'paper'"),  # type: ignore[arg-type]
     (lambda: SquaredLoss(DOMAIN, [Measurement(("x",), [1.0], 1.0)]), DomainError, "'x' is not in the domain"),
     (lambda: SquaredLoss(DOMAIN, [ONE], factors=Factors(DOMAIN, [("b",)])), WorkloadError, "none of the 1 cliques"),
-    (lambda: SquaredLoss(DOMAIN, [ONE], factors=Factors(Domain({"a": 2}), [("a",)])), WorkloadError, "another domain"),
+    (lambda: SquaredLoss(DOMAIN, [ONE], factors=Factors(Domain({"a": 2}), [("a",)])), WorkloadError, "factors of the same domain"),
     (lambda: AbsoluteLoss(DOMAIN, [ONE]).smoothed(0.0), WorkloadError, r"width=0\.0: expected a number above 0 of"),
     (
         lambda: AbsoluteLoss(DOMAIN, [ONE]).curvature(np.ones(2), np.ones(2)),
@@ -347,7 +347,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: AbsoluteLoss(DOMAIN, [ONE]).diagonal(np.ones(2)), NotImplementedError, "check `smooth` before asking"),
     (lambda: loss_of(DOMAIN, [ONE], "l2"), WorkloadError, "loss='l2': expected 'auto', 'gaussian', 'laplace', 'paper'"),  # type: ignore[arg-type]
     (lambda: loss_of(DOMAIN, []), DataError, "no measurements"),
-    (lambda: loss_of(Domain({"a": 2}), [ONE], SquaredLoss(DOMAIN, [ONE])), DomainError, "expected the domain of the"),
+    (lambda: loss_of(Domain({"a": 2}), [ONE], SquaredLoss(DOMAIN, [ONE])), DomainError, "over the domain of the"),
     (lambda: SumLoss([]), WorkloadError, "a sum of losses needs at least one"),
     (
         lambda: SumLoss([SquaredLoss(DOMAIN, [ONE]), SquaredLoss(DOMAIN, [measured(("b",), "table", 1, 1.0)])]),

@@ -1,13 +1,11 @@
-"""Compiled passes of exact inference over a junction tree; `belief.py` says what they compute.
+"""Compiled loops of graphical models: the passes of belief propagation, the step of natural descent, sums of tables.
 
-A `Program` lists, for every node, its runs of cells and the tables that meet them. A table is a factor, a fixed table
-or the message of a child; along a run it has stride 1 (the first UNIT tables) or 0. Runs are taken in chunks that fit
-the first cache: a chunk is some whole rows, or, where a row is longer than that, a tile of one row. A node of no
-columns is a sum: its message is the sum of its tables, and what comes down to it is handed on as it is.
+`belief_propagation.py` describes what the passes compute, and the `TreeProgram` that they interpret. For every node
+the program lists its runs of cells and the tables that it reads. A table is a factor, a fixed table or the message of a
+child; along a run it has stride 1 (the first UNIT tables) or 0. Chunks fit in the first cache. A node without columns
+is a sum: its message is the sum of its tables, and the counts that come down to it are passed on unchanged.
 
-Compiled step of a quasi-Newton method in the metric of the model; `natural_descent.py` says what it computes.
-
-Compiled sums and small products of tables; `node_tables.py` and `contraction.py` say what they are for.
+`step_direction` serves `descent.py`, `sum_middle` serves `marginals.py`, `small_products` `variable_elimination.py`.
 """
 
 from __future__ import annotations
@@ -20,31 +18,35 @@ from hush.core.arrays import Floats, Integers
 from hush.core.compiled import njit
 
 FACTOR, FIXED, MESSAGE = 0, 1, 2
-# columns of the table of nodes
+# The columns of `nodes`: start of its cells, cells, rows, columns, length of a run, cells of a chunk, tiles of a row,
+# outer axes, first table, tables, tables with stride 1, start of its message, start of its weights.
 CELL, CELLS, ROWS, COLUMNS, LENGTH, CHUNK, TILES, AXES, FIRST, TABLES, UNIT, MESSAGES, WEIGHT = range(13)
-WIDTH = 13
-BLOCK = 2048
+CHUNK_CELLS = 2048
 
 _LOG2E = 1.0 / math.log(2.0)
-_MAGIC = 1.5 * 2.0**52
-_LN2_HIGH = 6.93147180369123816490e-01
+_ROUNDING_SHIFT = 1.5 * 2.0**52  # adding it to a small float rounds to an integer, held in the lowest bits
+_LN2_HIGH = 6.93147180369123816490e-01  # ln 2 in two parts, whose sum is more precise than one float
 _LN2_LOW = 1.90821492927058770002e-10
-_LEAST = -700.0
+_LOWEST_EXPONENT = -700.0  # exp underflows below about -708
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
 def exp_cells(x: Floats, scratch: Floats) -> None:
-    """x = exp(x) in place for x <= 0, below -700 exactly 0; about one unit in the last place."""
+    """x = exp(x) in place for x <= 0, exactly 0 below -700; accurate to about one unit in the last place.
+
+    exp(v) = 2^k exp(r) with k = round(v / ln 2) and |r| <= ln 2 / 2. exp(r) is its Taylor polynomial of degree 13, and
+    2^k is added to the exponent bits of the result.
+    """
     shifts = scratch.view(np.int64)
     for begin in range(0, x.size, scratch.size):
         cells = x[begin : min(begin + scratch.size, x.size)]
         for j in range(cells.size):
             v = cells[j]
-            dead = v < _LEAST
+            dead = v < _LOWEST_EXPONENT
             v = 0.0 if dead else v
-            t = v * _LOG2E + _MAGIC
+            t = v * _LOG2E + _ROUNDING_SHIFT
             scratch[j] = t
-            k = t - _MAGIC
+            k = t - _ROUNDING_SHIFT
             r = (v - k * _LN2_HIGH) - k * _LN2_LOW
             p = 1.0 / 6227020800.0
             p = p * r + 1.0 / 479001600.0
@@ -93,7 +95,7 @@ def _start(node: Integers, starts: Integers, count: Integers, bases: Integers) -
 
 @njit(nogil=True, cache=True)
 def _advance(node: Integers, shape: Integers, strides: Integers, count: Integers, bases: Integers) -> None:
-    """The bases of all tables at the next run: an odometer over the axes before the last."""
+    """Move the bases of all tables to the next run: an odometer over the axes before the last."""
     first, tables, axis = node[FIRST], node[TABLES], node[AXES] - 1
     while axis >= 0:
         count[axis] += 1
@@ -134,7 +136,7 @@ def _fill(
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def _spread(cells: Floats, node: Integers, kinds: Integers, bases: Integers, mu: Floats, separators: Floats) -> None:
-    """Add the cells of one run to every table that is wanted."""
+    """Add the cells of one run to every factor and message; fixed tables are skipped."""
     first, unit, tables = node[FIRST], node[UNIT], node[TABLES]
     for s in range(unit):
         kind = kinds[first + s]
@@ -179,7 +181,7 @@ def _spread_chunk(
 
 @njit(nogil=True, cache=True)
 def _soften(cells: Floats, columns: int, weights: Floats, messages: Floats, scratch: Floats) -> None:
-    """Whole rows of logarithms to exp(row - largest), weights that make rows sum to one, and logs of the sums."""
+    """Replace rows of logs by exp(row - largest); write weights that make rows sum to one, and logs of the sums."""
     for row in range(weights.size):
         row_cells = cells[row * columns : (row + 1) * columns]
         largest = _largest(row_cells)
@@ -201,7 +203,7 @@ def _soften(cells: Floats, columns: int, weights: Floats, messages: Floats, scra
 
 @njit(nogil=True, cache=True)
 def _join(weights: Floats, sums: Floats) -> float:
-    """The log of a row's sum from the largest logs and the sums of its tiles; weights that make the row sum to one."""
+    """The log of a row's sum, from its tiles' largest logs and sums; `weights` then make the row sum to one."""
     largest: float = _largest(weights)
     total = 0.0
     for t in range(weights.size):
@@ -219,9 +221,9 @@ def collect(
     nodes: Integers, shapes: Integers, kinds: Integers, starts: Integers, strides: Integers,
     theta: Floats, fixed: Floats, x: Floats, weights: Floats, messages: Floats,
 ) -> None:  # fmt: skip
-    """Leaves to root: x and weights with p(rest | separator) = x * weight of the row or tile, and messages upward."""
+    """Leaves to root: messages, and x and weights such that p(rest | separator) = x * weight of the row or tile."""
     count, bases = np.zeros(shapes.shape[1] + 1, np.int64), np.zeros(starts.size + 1, np.int64)
-    scratch = np.empty(BLOCK)
+    scratch = np.empty(CHUNK_CELLS)
     for k in range(nodes.shape[0] - 1, -1, -1):
         node, shape = nodes[k], shapes[k]
         columns, message, tile, chunk = node[COLUMNS], node[MESSAGES], node[WEIGHT], node[CHUNK]
@@ -313,7 +315,7 @@ def collect_tangent(
     nodes: Integers, shapes: Integers, kinds: Integers, starts: Integers, strides: Integers,
     direction: Floats, zeros: Floats, x: Floats, weights: Floats, means: Floats,
 ) -> None:  # fmt: skip
-    """Leaves to root: the mean of the direction's sum over a node and all below it, given the separator."""
+    """Leaves to root: the mean of the direction's sum over a node and its descendants, given the separator."""
     count, bases = np.zeros(shapes.shape[1] + 1, np.int64), np.zeros(starts.size + 1, np.int64)
     scratch = np.empty(nodes[:, CHUNK].max())
     for k in range(nodes.shape[0] - 1, -1, -1):
@@ -397,7 +399,7 @@ def collect_largest(
     nodes: Integers, shapes: Integers, kinds: Integers, starts: Integers, strides: Integers,
     theta: Floats, fixed: Floats, messages: Floats,
 ) -> None:  # fmt: skip
-    """Leaves to root: the largest sum of all tables over a node and all below it, given the separator."""
+    """Leaves to root: the largest sum of all tables over a node and its descendants, given the separator."""
     count, bases = np.zeros(shapes.shape[1] + 1, np.int64), np.zeros(starts.size + 1, np.int64)
     scratch = np.empty(nodes[:, CHUNK].max())
     for k in range(nodes.shape[0] - 1, -1, -1):
@@ -426,7 +428,7 @@ def collect_largest(
 
 @njit(nogil=True, cache=True)
 def normalise(nodes: Integers, x: Floats, weights: Floats) -> None:
-    """x * weight in place of x, and weights of one: rows that sum to one."""
+    """Replace x by x * weight, so that rows sum to one, and weights by one."""
     for k in range(nodes.shape[0]):
         node = nodes[k]
         columns = node[COLUMNS]
@@ -456,7 +458,11 @@ def step_direction(
     order: Integers, steps: Floats, naturals: Floats, changes: Floats, scale: float,
     natural: Floats, gradient: Floats, scratch: Floats, direction: Floats,
 ) -> None:  # fmt: skip
-    """The two loops over pairs, newest last in `order`; the first scaling is that of the natural gradient."""
+    """The two loops of L-BFGS over pairs, newest last in `order`, from the natural gradient times `scale`.
+
+    With the first inverse Hessian scale * J^{-1}, whose products with J g and with the changes of J g are the natural
+    gradient and `naturals`; so J^{-1} itself is never applied.
+    """
     direction[:] = natural
     scratch[:] = gradient
     alphas = np.empty(order.size)

@@ -1,6 +1,6 @@
-"""The inner loops of row generation, compiled: rows by separator cell, then the cells of each group's rows.
+"""Compiled loops of row generation: group rows by separator cell, then give each row of a group a cell of the rest.
 
-One uniform per row is drawn beforehand and read by every loop, so that the loops are plain functions of arrays.
+One uniform per row is drawn beforehand, so that the loops are deterministic functions of arrays.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from hush.core.compiled import njit
 
-DONE = -1
+DONE = -1  # instead of a separator cell: all rows have a cell
 
 
 @njit(cache=True, nogil=True)
@@ -47,12 +47,12 @@ def round_cells(
     group: Any,  # (rows,) like `picked`: work space
     picked: Any,  # (rows,) int32 or int64: out, the rest cell of each row
 ) -> int:
-    """Randomised rounding of every group; the formula is that of `draw_rows`. O(rows + cells of groups with rows).
+    """Randomised rounding of every group, by the formula of `draw_rows`. O(rows + cells of groups with rows).
 
-    The running sum is added up twice in the same order, so that it ends at exactly its total, and a quotient of it
-    never decreases: every group is filled exactly, and a cell of probability zero gets no row.
+    The running sum and the total are added up in the same order, so that their quotient never decreases and ends at
+    exactly 1: every group is filled exactly, and a cell of probability zero gets no row.
 
-    Returns DONE, or the first separator cell that has rows and no total within (0, inf).
+    Returns DONE, or the first separator cell that has rows but no total within (0, inf).
     """
     cells, width = table.shape
     for s in range(cells):
@@ -64,6 +64,7 @@ def round_cells(
             total += table[s, c]
         if not 0.0 < total < np.inf:
             return s
+        # Fill the group's rows in the order of cells, up to floor(E_c + v) for every cell c.
         start = uniforms[first]
         reached = 0.0
         filled = 0
@@ -73,6 +74,7 @@ def round_cells(
             while filled < upto:
                 group[first + filled] = c
                 filled += 1
+        # Shuffle them (Fisher-Yates), and give them to the rows.
         for i in range(g - 1, 0, -1):
             j = np.int64(uniforms[first + i] * (i + 1))
             held = group[first + i]
@@ -95,8 +97,8 @@ def sample_cells(
 ) -> int:
     """Independent rows: the first cell whose cumulative probability exceeds the row's uniform.
 
-    The search starts at a guide, the same cell for the lower end b/m of the uniform's bucket, with m no more than the
-    rows of the group: O(rows + cells of groups with rows) expected. Returns what `round_cells` does.
+    The search starts at a guide: the cell for the lower end b / m of the uniform's bucket b, with m at most the rows of
+    the group. Expected O(rows + cells of groups with rows). Returns the same as `round_cells`.
     """
     cells, width = table.shape
     for s in range(cells):

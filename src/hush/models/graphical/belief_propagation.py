@@ -1,28 +1,28 @@
 """Belief propagation: exact marginals of a graphical model by two passes over its junction tree.
 
-p(x) = exp(sum_r theta_r(x_r)) / Z. From the leaves to the root every node turns the sum of its tables and of its
-children's messages into p(rest | separator), row by row, each row scaled by its own largest value,
+p(x) = exp(sum_r theta_r(x_r)) / Z. From the leaves to the root, every node turns the sum of its tables and of its
+children's messages into p(rest | separator), row by row, each row scaled by its own largest value:
 
-    b(s, t) = sum of tables,   message(s) = log sum_t exp b(s, t),   p(t | s) = exp(b(s, t) - message(s));
+    b(s, t) = sum of tables,   message(s) = log sum_t exp b(s, t),   p(t | s) = exp(b(s, t) - message(s)).
 
-from the root to the leaves the counts of separators come down, and count(s, t) = count(s) p(t | s). Conditional
-probabilities are at most one and every row has one near it, so that no potential, however extreme, overflows or makes
-a row vanish, and a forbidden combination (-inf) is exactly zero. A cell costs one exponential.
+From the root to the leaves, every node computes count(s, t) = count(s) p(t | s) and sums it to the separators of its
+children. Conditional probabilities are at most one, and the largest of a row is not small, so that no potential can
+overflow or make a row vanish; a forbidden combination (-inf) is exactly zero. A cell costs one exponential.
 
 The derivative of the counts along a direction g is their covariance with G(x) = sum_r g_r(x_r),
 
     d count_r(x_r) = count_r(x_r) (E[G | x_r] - E[G]),
 
-and takes two further passes without exponentials: means of G given separators up, then down.
+and takes two further passes without exponentials: means of G given separators go up, then down.
 
-Layout for the compiled passes (`TreeProgram`): the cells of a node lie in C order over its axes, separator first, so
-that row s of a node is p(rest | separator = s). Adjacent axes that no table tells apart are merged; what is left of the
-last axis is a *run*, which may be part of a row or several rows. Runs are worked on in *chunks* of about 2048 cells:
-whole rows, or a *tile* of one longer row, which has a scale of its own. New cliques need no new compilation.
+Layout for the compiled passes (`TreeProgram`): the cells of a node are in C order over its axes, separator first, so
+that row s of a node is p(rest | separator = s). Adjacent axes that are in the same tables are merged. One pass along
+the last axis is a *run*; it may be part of a row, or several rows. Runs are processed in *chunks* of about 2048 cells:
+whole rows, or a *tile* of one longer row, with a scale of its own. New cliques need no new compilation.
 
-Grouping: a node of many cells meets each of its tables at every cell. Two tables over A and B can be added up first,
-over A | B, so that the node meets one table instead of two. Tables that hold only some of the node's last axes are
-widened to all of them, so that runs are long. What comes down is summed the same way.
+Grouping: a large node reads each of its tables at every cell. Two tables over A and B can be added up first, over
+A | B, so that the node reads one table instead of two. Tables that contain only some of the node's last axes are
+widened to all of them, which makes runs long. On the way down, counts are summed in the same groups.
 
 Reference: [HDMM, sec. 4.4] for the oracle; the conditional form of its messages is ours.
 """
@@ -42,27 +42,27 @@ from hush.inference.factors import Factors
 from hush.models.graphical import _kernels as kernels
 from hush.models.graphical.junction_tree import JunctionTree, Node
 
-LEAST_RUN = 48
-FEWEST_CELLS = 512
-SHARE = 4  # a sum has at most a quarter of the cells of what it is for
-OVERHEAD = 12.0  # cells along a run that take as long as starting one
+LEAST_RUN = 48  # cells
+LEAST_GROUPED_CELLS = 512  # smaller nodes are not worth grouping
+GROUP_REDUCTION = 4  # a group has at most a quarter of the cells of its node
+CELLS_PER_RUN_START = 12.0  # that take as long as starting a run
 
 
 @dataclass(frozen=True, slots=True)
 class TableGroup:
-    """Tables that are added up over one clique, by index; indices after those of all tables are earlier groups."""
+    """Tables that are added up over one clique, by index; indices beyond the tables are earlier groups."""
 
     clique: Clique
     members: tuple[int, ...]
 
 
 def group_tables(domain: Domain, axes: Clique, tables: Sequence[Clique]) -> tuple[list[TableGroup], list[int]]:
-    """Groups, each of tables and earlier groups, and the indices of tables and groups that the node itself meets.
+    """Groups of tables and earlier groups, and the indices of the tables and groups that the node itself reads.
 
-    Indices count the tables first, then the groups in their order.
+    Indices count the tables first, then the groups in order.
     """
     cells = domain.size(axes)
-    if cells < FEWEST_CELLS or len(tables) < 2:
+    if cells < LEAST_GROUPED_CELLS or len(tables) < 2:
         return [], list(range(len(tables)))
     cliques = [frozenset(table) for table in tables]
     groups: list[TableGroup] = []
@@ -76,14 +76,22 @@ def group_tables(domain: Domain, axes: Clique, tables: Sequence[Clique]) -> tupl
             live.remove(member)
         live.append(len(cliques) - 1)
 
-    suffix = _suffix(domain, axes, cells)
+    # Widen tables that contain only some of the last axes that make up a run.
+    last_axes: list[str] = []
+    for name in reversed(axes):
+        if math.prod(domain[other] for other in last_axes) >= LEAST_RUN:
+            break
+        last_axes.append(name)
+    suffix = frozenset(last_axes)
     for index in list(live):
         if cliques[index] & suffix and not suffix <= cliques[index]:
             over = cliques[index] | suffix
-            if domain.size(over) * SHARE <= cells:
+            if domain.size(over) * GROUP_REDUCTION <= cells:
                 same = [p for p in live if cliques[p] <= over and cliques[p] & suffix]
                 if index in same:
                     add_group(same, over)
+
+    # Join the pair that saves most reads, as long as one saves more than its sum costs.
     run = domain.size(suffix)
     while len(live) > 1:
         best, pair = 0.0, None
@@ -91,10 +99,10 @@ def group_tables(domain: Domain, axes: Clique, tables: Sequence[Clique]) -> tupl
             for second in live[i + 1 :]:
                 over = cliques[first] | cliques[second]
                 size = domain.size(over)
-                if size * SHARE > cells:
+                if size * GROUP_REDUCTION > cells:
                     continue
-                gain = _meeting(cells, cliques, (first, second), suffix, run)
-                gain -= _meeting(cells, [over], (0,), suffix, run) + 2.0 * size
+                gain = _reading_cost(cells, cliques, (first, second), suffix, run)
+                gain -= _reading_cost(cells, [over], (0,), suffix, run) + 2.0 * size
                 if gain > best:
                     best, pair = gain, (first, second)
         if pair is None:
@@ -103,27 +111,17 @@ def group_tables(domain: Domain, axes: Clique, tables: Sequence[Clique]) -> tupl
     return groups, live
 
 
-def _meeting(
+def _reading_cost(
     cells: int, cliques: Sequence[frozenset[str]], members: Sequence[int], suffix: frozenset[str], run: int
 ) -> float:
-    """The cost of meeting some tables at every cell of a node: along each run, and at its start."""
+    """The cost of reading some tables at every cell of a node: along each run, and at its start."""
     whole = sum(1 for member in members if cliques[member] & suffix)
-    return cells * whole + cells / run * OVERHEAD * len(members)
-
-
-def _suffix(domain: Domain, axes: Clique, cells: int) -> frozenset[str]:
-    """The last axes that make a run of at least `LEAST_RUN` cells together."""
-    names: list[str] = []
-    for name in reversed(axes):
-        if math.prod(domain[other] for other in names) >= LEAST_RUN:
-            break
-        names.append(name)
-    return frozenset(names)
+    return cells * whole + cells / run * CELLS_PER_RUN_START * len(members)
 
 
 @dataclass(frozen=True, slots=True)
 class TreeProgram:
-    """Tables of integers that the passes of `_kernels` read, and the sizes of the buffers they need."""
+    """Arrays of integers that the passes of `_kernels` interpret, and the sizes of the buffers that they need."""
 
     nodes: Integers
     shapes: Integers
@@ -143,8 +141,8 @@ class TreeProgram:
 def in_tree_order(tree: JunctionTree) -> JunctionTree:
     """The same tree with its domain in the order in which attributes first appear from the root.
 
-    By the running intersection property the attributes of a separator all appear before the rest of their node, so
-    the axes of every node are in domain order, and every table meets every node in the order of its own axes.
+    By the running intersection property the attributes of a separator all appear before the rest of their node. So the
+    axes of every node are in domain order, like those of every table.
     """
     return with_domain(tree, tree.domain.project([name for node in tree.nodes for name in node.rest]))
 
@@ -162,7 +160,7 @@ def with_domain(tree: JunctionTree, domain: Domain) -> JunctionTree:
 
 @dataclass(frozen=True, slots=True)
 class _NodeTable:
-    """A table that meets a node: its kind, where it starts in its buffer, and its attributes in domain order."""
+    """A table that a node reads: its kind, its start in its buffer, and its attributes in domain order."""
 
     kind: int
     start: int
@@ -171,7 +169,7 @@ class _NodeTable:
 
 @dataclass(slots=True)
 class _ProgramWriter:
-    """Rows of the program under construction."""
+    """A program under construction."""
 
     domain: Domain
     nodes: list[list[int]]
@@ -184,17 +182,17 @@ class _ProgramWriter:
     tiles: int = 0
 
     def room(self, size: int) -> int:
-        """Where a message of this size is kept."""
+        """Reserve space for a message of this size, and return its start."""
         self.rows += size
         return self.rows - size
 
     def node(self, axes: Clique, columns: int, message: int, tables: Sequence[_NodeTable]) -> None:
-        """A node over its axes, rows first, or a sum where `columns` is 0."""
+        """Append a node over its axes, rows first, or a sum of tables if `columns` is 0."""
         shape, strides = _merge(self.domain, axes, [table.clique for table in tables])
         cells = math.prod(shape)
         length = shape[-1]
         rows = cells // columns if columns else 0
-        fitting = max(length, kernels.BLOCK // length * length)
+        fitting = max(length, kernels.CHUNK_CELLS // length * length)
         if columns <= fitting:
             chunk, tiles = max(fitting // columns, 1) * columns if columns >= length else fitting, 1
         else:
@@ -214,31 +212,32 @@ class _ProgramWriter:
 
 
 def compile_program(tree: JunctionTree, factors: Factors, fixed: Sequence[Clique]) -> TreeProgram:
-    """Place every factor and fixed table in the smallest node that holds it, and every message in the parent."""
+    """Place every factor and fixed table in the smallest node that contains it, and every message in the parent."""
     writer = _ProgramWriter(tree.domain, [], [], [], [], [])
-    meet: list[list[_NodeTable]] = [[] for _ in tree.nodes]
+    # Which tables each node reads.
+    read_by: list[list[_NodeTable]] = [[] for _ in tree.nodes]
     for index, clique in enumerate(factors.cliques):
-        meet[tree.home(clique)].append(_NodeTable(kernels.FACTOR, int(factors.offsets[index]), clique))
+        read_by[tree.home(clique)].append(_NodeTable(kernels.FACTOR, int(factors.offsets[index]), clique))
     start = 0
     for clique in fixed:
-        meet[tree.home(clique)].append(_NodeTable(kernels.FIXED, start, clique))
+        read_by[tree.home(clique)].append(_NodeTable(kernels.FIXED, start, clique))
         start += tree.domain.size(clique)
     messages = [writer.room(tree.domain.size(node.separator)) for node in tree.nodes]
     for node, message in zip(tree.nodes[1:], messages[1:], strict=True):
-        meet[node.parent].append(_NodeTable(kernels.MESSAGE, message, node.separator))
-    for node, message, tables in zip(tree.nodes, messages, meet, strict=True):
-        groups, met = group_tables(tree.domain, node.axes, [table.clique for table in tables])
+        read_by[node.parent].append(_NodeTable(kernels.MESSAGE, message, node.separator))
+
+    # Every node, followed by the sums that it reads, each after those that read it.
+    for node, message, tables in zip(tree.nodes, messages, read_by, strict=True):
+        groups, read = group_tables(tree.domain, node.axes, [table.clique for table in tables])
         sums = [
             _NodeTable(kernels.MESSAGE, writer.room(tree.domain.size(group.clique)), group.clique) for group in groups
         ]
         everything = [*tables, *sums]
-        writer.node(node.axes, tree.domain.size(node.rest), message, [everything[index] for index in met])
+        writer.node(node.axes, tree.domain.size(node.rest), message, [everything[index] for index in read])
         for group, total in zip(reversed(groups), reversed(sums), strict=True):
             writer.node(group.clique, 0, total.start, [everything[index] for index in group.members])
-    return _packed(writer)
 
-
-def _packed(writer: _ProgramWriter) -> TreeProgram:
+    # Pad shapes and strides to the largest number of axes.
     width = max(len(shape) for shape in writer.shapes)
     strides = [steps + [0] * (width - len(steps)) for steps in writer.strides]
     return TreeProgram(
@@ -254,7 +253,7 @@ def _packed(writer: _ProgramWriter) -> TreeProgram:
 
 
 def _merge(domain: Domain, axes: Clique, cliques: Sequence[Clique]) -> tuple[list[int], list[list[int]]]:
-    """Sizes after joining neighbouring axes that are in the same tables, and the strides of every table along them."""
+    """The shape after merging adjacent axes that are in the same tables, and the strides of every table along it."""
     sets = [frozenset(clique) for clique in cliques]
     shape: list[int] = []
     held: list[tuple[bool, ...]] = []
@@ -281,9 +280,9 @@ def _merge(domain: Domain, axes: Clique, cliques: Sequence[Clique]) -> tuple[lis
 
 
 class Belief:
-    """Buffers of one junction tree, filled anew by every `marginals`; `tree` is in tree order.
+    """Belief propagation on one junction tree in tree order; every call of `marginals` overwrites its buffers.
 
-    `fixed` are tables of logarithms that do not change: 0 where a combination is possible and -inf where not.
+    `fixed` are tables of logarithms that do not change: 0 for a possible combination and -inf for a forbidden one.
     """
 
     def __init__(self, tree: JunctionTree, factors: Factors, fixed: Sequence[tuple[Clique, Floats]] = ()) -> None:
@@ -309,7 +308,7 @@ class Belief:
 
     @property
     def log_partition(self) -> float:
-        """log Z of the last potentials; -inf where the fixed tables leave nothing possible."""
+        """log Z of the last potentials; -inf if the fixed tables forbid everything."""
         return float(self._messages[0])
 
     def marginals(self, potentials: Floats, total: float, out: Floats) -> Floats:
@@ -319,7 +318,7 @@ class Belief:
         return out
 
     def condition(self, potentials: Floats) -> None:
-        """The pass to the root alone: conditionals and log Z."""
+        """Only the pass to the root: conditionals and log Z."""
         kernels.collect(
             *self._program.tables, potentials, self._fixed, self._cells, self._weights, self._messages
         )  # fmt: skip
@@ -341,7 +340,7 @@ class Belief:
     def conditionals(self) -> list[Floats]:
         """p(rest | separator) of every node, of shape (cells of the separator, cells of the rest); rows sum to one.
 
-        They are views, valid until the next potentials; a row that cannot be reached is all zero.
+        Views, valid until the next potentials; a row whose separator cell is impossible is all zero.
         """
         kernels.normalise(self._program.nodes, self._cells, self._weights)
         tables = []

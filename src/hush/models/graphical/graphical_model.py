@@ -1,7 +1,4 @@
-"""GraphicalModel: one consistent distribution behind noisy marginals, and what it answers.
-
-It gives tables of counts, conditional probabilities, the entropy, the probability of records, and synthetic rows.
-"""
+"""GraphicalModel: a fitted distribution, its tables, conditionals, entropy, log-probabilities and synthetic rows."""
 
 from __future__ import annotations
 
@@ -27,7 +24,9 @@ from hush.models.graphical.synthetic_rows import Codes, Method, draw_rows
 
 Given: TypeAlias = Mapping[str, int | Iterable[int]]
 
-CHUNK_CELLS = 1 << 18
+CHUNK_CELLS = 1 << 18  # of a table whose logarithms are held at a time
+LEAST_PROBABILITY = 1e-200  # of evidence, for conditionals computed from sums; below, they are computed from logarithms
+PREPARING = Lock()  # of the module rather than of each model, so that models can be copied and pickled
 
 
 def entropy(
@@ -37,7 +36,7 @@ def entropy(
 ) -> float:
     """H = -sum_x p(x) log p(x) in nats, as sum_k sum_s p(s) H(rest_k | separator_k = s); 0 log 0 = 0.
 
-    The same as the entropies of nodes minus those of separators, but all terms are positive and nothing cancels.
+    Equal to the entropies of nodes minus those of separators, but all terms are positive and nothing cancels.
 
     >>> from hush.core.domain import Domain
     >>> tree = JunctionTree.build(Domain({"sex": 2}), [("sex",)])
@@ -60,7 +59,7 @@ def log_probability(
 ) -> Floats:
     """log p(x) of every row, as sum_k log p(rest_k | separator_k); -inf for a row that the model excludes.
 
-    Privacy: post-processing of the model alone; where rows are private, so is what they give.
+    Privacy: not post-processing of the model alone; if the rows are private, so is the result.
     """
     columns = _checked(tree, codes)
     rows = len(next(iter(columns.values()))) if columns else 0
@@ -96,12 +95,8 @@ def _checked(tree: JunctionTree, codes: Mapping[str, np.ndarray[Any, Any]]) -> d
     return columns
 
 
-LEAST_PROBABILITY = 1e-200  # of evidence that is entered by sums rather than by logarithms
-_PREPARING = Lock()  # of the module, so that models can be copied and pickled
-
-
 class _Prepared(NamedTuple):
-    """A belief whose cells are p(rest | separator), these as tables, and the shares of every node's separator."""
+    """A calibrated belief, its tables p(rest | separator), and the shares of every node's separator."""
 
     belief: Belief
     conditionals: list[Floats]
@@ -111,8 +106,8 @@ class _Prepared(NamedTuple):
 class GraphicalModel:
     """p(x) = exp(sum_r theta_r(x_r)) / Z over a domain, times a total number of records N.
 
-    Of all distributions that fit the measurements as well it has the largest entropy: what was not measured together
-    is independent given what was. `tree` is in tree order, `factors` and `potentials` with it.
+    Of all distributions that fit the measurements equally well, it has the largest entropy: attributes that were not
+    measured together are independent given those that were. `tree`, `factors` and `potentials` are in tree order.
 
     Privacy: post-processing of public noisy values.
     Reference: [HDMM, sec. 4.2].
@@ -142,18 +137,17 @@ class GraphicalModel:
 
     @property
     def _prepared(self) -> _Prepared:
-        """What all answers are computed from, prepared once: passes work in place, on buffers that threads share."""
+        """What all answers are computed from, prepared once: passes overwrite buffers that threads share."""
         if self._ready is None:
-            with _PREPARING:
+            with PREPARING:
                 if self._ready is None:
-                    self._ready = self._prepare()
+                    fixed = fixed_tables(self.tree.domain, self.constraints)
+                    belief = self._given or Belief(self.tree, self.factors, fixed)
+                    condition_possible(belief, self.potentials)
+                    conditionals = belief.conditionals()
+                    shares = [shares.copy() for shares in belief.separators(1.0)]
+                    self._ready = _Prepared(belief, conditionals, shares)
         return self._ready
-
-    def _prepare(self) -> _Prepared:
-        belief = self._given or Belief(self.tree, self.factors, fixed_tables(self.tree.domain, self.constraints))
-        condition_possible(belief, self.potentials)
-        conditionals = belief.conditionals()
-        return _Prepared(belief, conditionals, [shares.copy() for shares in belief.separators(1.0)])
 
     @property
     def belief(self) -> Belief:
@@ -193,7 +187,7 @@ class GraphicalModel:
 
     @cached_property
     def marginals(self) -> Marginals:
-        """What tables are computed from."""
+        """The calculator of tables."""
         return Marginals(self.domain, self.tree, self.conditionals, self.separators)
 
     def counts(self, clique: Iterable[str]) -> Floats:
@@ -201,7 +195,7 @@ class GraphicalModel:
         return self.marginals.counts(clique)
 
     def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
-        """The tables of many cliques at once, which is faster than one by one; see `Marginals.many`."""
+        """The tables of many cliques at once, faster than one by one; see `Marginals.many`."""
         return self.marginals.many(cliques)
 
     def product(self, clique: Iterable[str], blocks: Sequence[LinearOperator]) -> Floats:
@@ -209,7 +203,7 @@ class GraphicalModel:
         return self.marginals.product(clique, blocks)
 
     def conditional(self, clique: Iterable[str], given: Given) -> Floats:
-        """p(clique | given): probabilities where other attributes have the given code, or one of several."""
+        """p(clique | given), where each given attribute has the given code, or one of several."""
         names = self.domain.check(clique)
         table = self.marginals.restricted(names, codes_of(self.domain, given, names))
         if not table.sum() > LEAST_PROBABILITY * self.total:
@@ -217,13 +211,14 @@ class GraphicalModel:
         return np.asarray(table / table.sum())
 
     def conditioned(self, given: Given) -> GraphicalModel:
-        """The model of the records that have the given code, or one of several, in each of some attributes.
+        """The model of the records in which each given attribute has the given code, or one of several.
 
-        Its total is what the model counts of them; rows drawn from it all have the evidence.
+        Its total is the model's count of such records.
         """
         return self._conditioned(given)
 
     def _conditioned(self, given: Given, total: float | None = None) -> GraphicalModel:
+        """`conditioned`, with a given total; the codes enter as constraints."""
         evidence = constraints_of(self.domain, given)
         belief = Belief(self.tree, self.factors, fixed_tables(self.tree.domain, [*self.constraints, *evidence]))
         belief.condition(self.potentials)
@@ -236,7 +231,7 @@ class GraphicalModel:
         return GraphicalModel(self.domain, self.tree, self.factors, self.potentials, total, constraints)
 
     def reweighted(self, clique: Clique, logs: Floats) -> GraphicalModel | None:
-        """The model with p(x) multiplied by exp(logs[x_clique]); None if no clique with potentials holds this one."""
+        """The model with p(x) multiplied by exp(logs[x_clique]); None if no clique of the model contains it."""
         for index, known in enumerate(self.factors.cliques):
             if set(clique) <= set(known):
                 potentials = self.potentials.copy()
@@ -250,16 +245,16 @@ class GraphicalModel:
         return entropy(self.tree, self.conditionals, self._prepared.shares)
 
     def log_probability(self, codes: Mapping[str, np.ndarray[Any, Any]]) -> Floats:
-        """log p(x) of every row, -inf where the model excludes it.
+        """log p(x) of every row, -inf if the model excludes it.
 
-        Privacy: where the rows are private, so is the result.
+        Privacy: if the rows are private, so is the result.
         """
         return log_probability(self.tree, self.conditionals, codes)
 
     def log_likelihood(self, codes: Mapping[str, np.ndarray[Any, Any]]) -> float:
-        """The sum of log p(x) over rows; -inf where the model excludes one.
+        """The sum of log p(x) over rows; -inf if the model excludes one.
 
-        Privacy: where the rows are private, so is the result.
+        Privacy: if the rows are private, so is the result.
         """
         return float(self.log_probability(codes).sum())
 
@@ -280,13 +275,13 @@ def condition_possible(belief: Belief, potentials: Floats) -> None:
     belief.condition(potentials)
     if belief.log_partition == -np.inf:
         raise DomainError(
-            "the constraints contradict each other: no combination of levels is left; look for [[forbidden]], "
-            "[[allowed]] or [[depends]] rules that exclude every row together"
+            "the constraints contradict each other: no combination of levels is possible; look for [[forbidden]], "
+            "[[allowed]] or [[depends]] rules that together exclude every row"
         )
 
 
 def fixed_tables(domain: Domain, constraints: Iterable[Constraint]) -> list[tuple[Clique, Floats]]:
-    """Constraints as tables of logarithms with axes in the order of a domain."""
+    """Constraints as tables of logarithms (0 or -inf), with axes in the order of a domain."""
     tables = []
     for constraint in constraints:
         clique = domain.clique(constraint.clique)
@@ -295,7 +290,7 @@ def fixed_tables(domain: Domain, constraints: Iterable[Constraint]) -> list[tupl
 
 
 def codes_of(domain: Domain, given: Given, asked: Clique = ()) -> dict[str, Integers]:
-    """The codes that each attribute may have, in order and once each.
+    """The codes that each given attribute may have, in order and once each.
 
     >>> codes_of(Domain({"age": 85, "sex": 2}), {"sex": 1, "age": [30, 29]})
     {'sex': array([1]), 'age': array([29, 30])}
@@ -305,19 +300,19 @@ def codes_of(domain: Domain, given: Given, asked: Clique = ()) -> dict[str, Inte
     both = [name for name in domain.check(given) if name in asked]
     if both:
         raise DomainError(f"attribute {both[0]!r} is both asked for and given; leave it out of the clique")
-    return {name: _codes(name, domain[name], value) for name, value in given.items()}
+    return {name: _given_codes(name, domain[name], value) for name, value in given.items()}
 
 
 def constraints_of(domain: Domain, given: Given) -> list[Constraint]:
-    """One constraint for every attribute that something is known of."""
+    """One constraint for every given attribute."""
     return [Constraint.allow(domain, (name,), codes[:, None]) for name, codes in codes_of(domain, given).items()]
 
 
 class Impossible(DomainError):
-    """Evidence of probability zero; `excluded` where that is due to constraints."""
+    """Evidence of probability zero; `excluded` if constraints rule it out."""
 
     def __init__(self, given: Mapping[str, Any], *, excluded: bool) -> None:
-        reason = "the constraints exclude it" if excluded else "no row of the model is like this"
+        reason = "the constraints exclude it" if excluded else "the model has no such row"
         super().__init__(
             f"given = {shown(dict(given))} has probability zero under the model: {reason}; give other values, or fewer"
         )
@@ -325,7 +320,7 @@ class Impossible(DomainError):
 
 
 def excluded(constraints: Iterable[Constraint], codes: Mapping[str, Integers]) -> bool:
-    """Whether some constraint by itself allows nothing that has the given codes."""
+    """Whether a single constraint forbids all combinations with the given codes."""
     for constraint in constraints:
         table = constraint.allowed
         for axis, name in enumerate(constraint.clique):
@@ -335,7 +330,7 @@ def excluded(constraints: Iterable[Constraint], codes: Mapping[str, Integers]) -
     return False
 
 
-def _codes(name: str, size: int, value: int | Iterable[int]) -> Integers:
+def _given_codes(name: str, size: int, value: int | Iterable[int]) -> Integers:
     values = value if isinstance(value, np.ndarray) or not isinstance(value, Iterable) else list(value)
     codes = np.atleast_1d(np.asarray(values))
     if codes.ndim != 1 or codes.dtype.kind not in "iu" or not codes.size:

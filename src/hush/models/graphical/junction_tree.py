@@ -12,12 +12,11 @@ from hush.core.errors import DomainError
 from hush.models.graphical.elimination_order import RESTARTS, bits, eliminate, graph
 
 BYTES_PER_CELL = 8
-UNLINKED = (1, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A table of the tree: what it shares with its parent, then the rest, with the longest axis last."""
+    """A table of the tree: the attributes it shares with its parent, then the rest, with the longest axis last."""
 
     clique: Clique
     separator: Clique
@@ -31,10 +30,10 @@ class Node:
 
 
 class JunctionTree:
-    """Maximal cliques in one tree, such that the nodes that hold an attribute are connected; parents come first.
+    """Maximal cliques in one tree, such that the nodes that contain an attribute are connected; parents come first.
 
-    The node with the most cells is the root. Of all trees with this property, ours has the least sum over edges of the
-    cells at both ends, which is what one round of messages costs. Components hang together by empty separators.
+    The node with the most cells is the root. Of all trees with this property, this one has the least sum over edges of
+    the cells at both ends, the cost of one round of messages. Empty separators connect components.
 
     >>> tree = JunctionTree.build(Domain({"age": 85, "sex": 2, "race": 5}), [("age", "sex"), ("race", "sex")])
     >>> [(node.separator, node.rest) for node in tree.nodes], tree.cells
@@ -67,10 +66,10 @@ class JunctionTree:
         seed: int = 0,
         start: JunctionTree | None = None,
     ) -> JunctionTree:
-        """The smallest tree found whose nodes hold every clique and every attribute; `seed` is public.
+        """The smallest tree found whose nodes contain every clique and every attribute; `seed` is public.
 
-        The order of `start`, a tree over the same domain, is tried too. `start` itself is returned if it holds every
-        clique and nothing smaller was found, so a clique that it already holds changes nothing.
+        The order of `start`, a tree over the same domain, is tried too. `start` itself is returned if it contains every
+        clique and no smaller tree was found.
         """
         given = sets_of(domain, cliques)
         order = () if start is None else start.order
@@ -88,11 +87,11 @@ class JunctionTree:
 
     @property
     def size_mb(self) -> float:
-        """Megabytes of 8-byte cells over all nodes, JT-SIZE in [AIM]; infinite where no float is large enough."""
+        """Megabytes of 8-byte cells over all nodes, JT-SIZE in [AIM]; infinite beyond the range of floats."""
         return megabytes(self.cells)
 
     def home(self, clique: Iterable[str]) -> int:
-        """The node with the fewest cells that holds the clique."""
+        """The index of the smallest node that contains the clique."""
         names = self.domain.check(clique)
         index = self.find(self._members(names))
         if index < 0:
@@ -109,7 +108,7 @@ class JunctionTree:
         return sum(1 << self._places[name] for name in clique)
 
     def find(self, members: int) -> int:
-        """`home` of a set of positions, or -1 if no node holds it."""
+        """`home` of a set of positions, or -1 if no node contains it."""
         if not members:
             return min(range(len(self.nodes)), key=self._cells.__getitem__)
         candidates = min((self._holders[i] for i in bits(members)), key=len)
@@ -117,13 +116,13 @@ class JunctionTree:
 
 
 def sets_of(domain: Domain, cliques: Iterable[Iterable[str]]) -> list[int]:
-    """Every clique as a set of positions in the domain, once each; refuses names that the domain does not know."""
+    """Every clique as a set of positions in the domain, once each; refuses unknown names."""
     positions = {name: 1 << i for i, name in enumerate(domain)}
     return list(dict.fromkeys(sum(positions[name] for name in domain.check(clique)) for clique in cliques))
 
 
 def megabytes(cells: int) -> float:
-    """Decimal megabytes of 8-byte cells; infinite where no float is large enough."""
+    """Decimal megabytes of 8-byte cells; infinite beyond the range of floats."""
     try:
         return BYTES_PER_CELL * cells / 10**6
     except OverflowError:
@@ -131,7 +130,8 @@ def megabytes(cells: int) -> float:
 
 
 def _nodes(domain: Domain, cliques: Sequence[int]) -> list[Node]:
-    """The tree of the largest separators, then of the least cells at the ends of its edges, by Prim's algorithm."""
+    """The spanning tree of largest separators, ties by fewest cells at the ends of its edges, by Prim's algorithm."""
+    # Cliques from the smallest to the largest, and those that contain each attribute and are not in the tree yet.
     names, shape = domain.attributes, domain.shape
     order = sorted(
         (domain.size(names[i] for i in bits(clique)), [names[i] for i in bits(clique)], clique) for clique in cliques
@@ -142,6 +142,8 @@ def _nodes(domain: Domain, cliques: Sequence[int]) -> list[Node]:
     for k, clique in enumerate(sets):
         for i in bits(clique):
             holders[i].add(k)
+
+    # Grow the tree from the largest clique, always by the best link; `link` compares separator size, then cells.
     position: dict[int, int] = {}
     nodes: list[Node] = []
     heap: list[tuple[int, int, int, int]] = []
@@ -166,14 +168,14 @@ def _nodes(domain: Domain, cliques: Sequence[int]) -> list[Node]:
             holders[i].discard(k)
         for other in sorted(set().union(*(holders[i] for i in bits(sets[k])))):
             link = (-(sets[k] & sets[other]).bit_count(), cells[k] + cells[other])
-            if link < best.get(other, UNLINKED):
+            if link < best.get(other, (1, 0)):
                 best[other] = link
                 heappush(heap, (*link, other, k))
         while heap and heap[0][2] in position:
             heappop(heap)
         if heap:
             _, _, k, parent = heappop(heap)
-        else:
+        else:  # a new component, linked to the smallest node so far by an empty separator
             unseen = next((k for k in waiting if k not in position), None)
             if unseen is None:
                 return nodes

@@ -1,4 +1,4 @@
-"""Marginals: any table of a calibrated junction tree, one or many, and answers to any product of query blocks."""
+"""Marginals: tables over any cliques from a calibrated junction tree, and answers to products of query blocks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hush.models.graphical._kernels import sum_middle
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.models.graphical.variable_elimination import UNUSED_CELLS, Buffers, Message, Routes, Step, joined
 
-MOST_AXES = 64  # of an array of numpy
-KEPT_CELLS = 1 << 24  # of tables that may be asked for again, where there is memory enough
+MOST_AXES = 64  # of a numpy array
+CACHED_CELLS = 1 << 24  # of tables kept for later requests, if memory allows
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -40,7 +40,7 @@ class TableCache(Generic[Key, Table]):
         return table
 
     def put(self, key: Key, table: Table) -> list[Key]:
-        """Keep a table; returns the keys of those dropped to make room."""
+        """Keep a table, and return the keys of the tables dropped to make room."""
         self._tables[key] = table
         self._room -= table.size
         dropped_keys = []
@@ -52,9 +52,9 @@ class TableCache(Generic[Key, Table]):
 
 
 class NodeTables:
-    """The counts of a node's attributes, or p(rest | separator), summed over what is not asked.
+    """The counts of a node's attributes, or p(rest | separator), summed over attributes that are not requested.
 
-    Where `codes` lists some codes of an attribute, its axis has those alone.
+    If `codes` lists some codes of an attribute, its axis has only those.
     """
 
     def __init__(
@@ -69,49 +69,42 @@ class NodeTables:
         self._separators = separators
         self._codes = codes
         self._kept: TableCache[tuple[int, bool, frozenset[str]], Floats] = TableCache(
-            cached_cells(max(KEPT_CELLS, 2 * tree.cells))
+            cached_cells(max(CACHED_CELLS, 2 * tree.cells))
         )
         self._known: dict[tuple[int, bool], dict[frozenset[str], int]] = {}
 
     def table(self, k: int, counts: bool, names: Clique) -> Floats:
         """Node k's counts, or probabilities given its separator, over attributes in the order of the node's axes."""
-        wanted = frozenset(names)
+        requested = frozenset(names)
+        node, domain = self._tree.nodes[k], self._tree.domain
         known = self._known.setdefault((k, counts), {})
-        axes, table = self._start(k, counts, wanted, known)
-        sizes = self._tree.domain
+
+        # Start from the smallest cached table that contains the attributes, else from the node's whole table.
+        best = min((cached for cached in known if requested <= cached), key=known.__getitem__, default=None)
+        table = None if best is None else self._kept.get((k, counts, best))
+        if best is None or table is None:
+            table = self._restricted(self._conditionals[k].reshape(domain.sizes(node.axes)), node.axes)
+            if counts:
+                rows = self._restricted(self._separators[k].reshape(domain.sizes(node.separator)), node.separator)
+                table = table * rows.reshape(rows.shape + (1,) * len(node.rest))
+            best = frozenset(node.axes)
+            self._keep(k, counts, best, table)
+        axes = tuple(name for name in node.axes if name in best)
+
+        # Sum over the longest axis first, and cache every table on the way.
         while len(axes) > len(names):
-            drop = max((name for name in axes if name not in wanted), key=lambda name: sizes[name])
+            drop = max((name for name in axes if name not in requested), key=domain.__getitem__)
             axis = axes.index(drop)
             table = summed(table, axis)
             axes = axes[:axis] + axes[axis + 1 :]
             self._keep(k, counts, frozenset(axes), table)
         return table
 
-    def _start(
-        self, k: int, counts: bool, wanted: frozenset[str], known: dict[frozenset[str], int]
-    ) -> tuple[Clique, Floats]:
-        """The smallest known table that holds the wanted attributes."""
-        node = self._tree.nodes[k]
-        best = min((names for names in known if wanted <= names), key=known.__getitem__, default=None)
-        table = None if best is None else self._kept.get((k, counts, best))
-        if best is None or table is None:
-            best, table = frozenset(node.axes), self._whole(k, counts)
-            self._keep(k, counts, best, table)
-        return tuple(name for name in node.axes if name in best), table
-
     def _keep(self, k: int, counts: bool, names: frozenset[str], table: Floats) -> None:
         dropped_keys = self._kept.put((k, counts, names), table)
         self._known[k, counts][names] = table.size
         for other, kind, dropped in dropped_keys:
             del self._known[other, kind][dropped]
-
-    def _whole(self, k: int, counts: bool) -> Floats:
-        node, domain = self._tree.nodes[k], self._tree.domain
-        table = self._restricted(self._conditionals[k].reshape(domain.sizes(node.axes)), node.axes)
-        if not counts:
-            return table
-        rows = self._restricted(self._separators[k].reshape(domain.sizes(node.separator)), node.separator)
-        return table * rows.reshape(rows.shape + (1,) * len(node.rest))
 
     def _restricted(self, table: Floats, axes: Clique) -> Floats:
         for axis, name in enumerate(axes):
@@ -137,7 +130,7 @@ def summed(table: Floats, axis: int) -> Floats:
 class Marginals:
     """Tables of p(x) = prod_k p(rest_k | separator_k), times the number of records.
 
-    `tree` is in tree order and may have its attributes in another order than `domain`, whose tables are asked for.
+    `tree` is in tree order, which may differ from the order of `domain`.
 
     Reference: [HDMM, sec. 4.4.1 and 4.4.2].
 
@@ -163,8 +156,8 @@ class Marginals:
     def counts(self, clique: Iterable[str]) -> Floats:
         """The table of counts over any clique, with one axis per attribute in the order given.
 
-        Inside a node it is a sum of the node's table, otherwise variable elimination over the part of the tree that
-        matters. What it takes is known before: a table too large is refused.
+        Inside a node, a sum over the node's table; otherwise variable elimination over the part of the tree that
+        matters. Memory is predicted first: a table that is too large is refused.
         """
         names = self._checked(clique)
         return self.many([names])[names]
@@ -186,8 +179,8 @@ class Marginals:
     def product(self, clique: Iterable[str], blocks: Sequence[LinearOperator]) -> Floats:
         """Answers to B_1 kron B_2 kron ... on a clique, one block per attribute, of any sign; one axis per block.
 
-        A block that has fewer rows than levels is applied as soon as nothing else needs the attribute, and levels that
-        a single row leaves out are never looked at, so that the table over the clique need not fit.
+        A block with fewer rows than levels is applied as soon as nothing else needs the attribute, and levels that a
+        single row leaves out are never computed, so that the table over the clique need not fit in memory.
 
         Reference: [HDMM, Alg. 4].
         """
@@ -222,14 +215,14 @@ class Marginals:
         names = self._domain.check(clique)
         if len(names) > MOST_AXES:
             raise SizeError(
-                f"{_of(names)} has {len(names)} axes, an array at most {MOST_AXES}; leave out attributes that are "
+                f"{_of(names)} has {len(names)} axes, and an array at most {MOST_AXES}; leave out attributes that are "
                 "summed over"
             )
         return names
 
 
 class _TreeMarginals:
-    """Tables over one tree whose axes may be restricted to some codes, and blocks that are applied on the way."""
+    """Tables over one tree, with some axes restricted to given codes, or transformed by blocks on the way."""
 
     def __init__(
         self,
@@ -247,17 +240,17 @@ class _TreeMarginals:
         self._routes = Routes(tree, levels, rows)
         self._tables = NodeTables(tree, conditionals, separators, restricted)
         self._buffers = Buffers(cached_cells(UNUSED_CELLS))
-        self._kept: TableCache[Message, NamedTable] = TableCache(cached_cells(KEPT_CELLS))
+        self._kept: TableCache[Message, NamedTable] = TableCache(cached_cells(CACHED_CELLS))
 
     def table(self, names: Clique) -> NamedTable:
         last = self._routes.last(frozenset(names))
         _check_cells(
-            last.peak, f"{_of(names)} with what is held on the way",
-            "ask for fewer attributes, give codes of some, or ask a product with few rows",
+            last.peak, f"{_of(names)} with intermediate tables",
+            "ask for fewer attributes, give codes of some, or ask for a product with few rows",
         )  # fmt: skip
         at_hand: dict[Message, NamedTable] = {}
         missing: list[tuple[Message | None, Step]] = [(None, last)]
-        for _, step in missing:  # grows while it is read: messages that a step needs and the cache lacks
+        for _, step in missing:  # grows while iterated: messages that a step needs and the cache lacks
             for join in step.joins:
                 cached = self._kept.get(join.message)
                 if cached is None:
@@ -295,7 +288,7 @@ def _check_blocks(domain: Domain, names: Clique, blocks: Sequence[LinearOperator
             raise WorkloadError(f"block {shown(block)} of {name!r}: expected a linear operator, such as Prefix(n)")
         if block.shape[1] != domain[name]:
             raise WorkloadError(
-                f"the block of {name!r} has {block.shape[1]} columns, the attribute {domain[name]} levels"
+                f"the block of {name!r} has {block.shape[1]} columns; expected one per level, {domain[name]}"
             )
 
 

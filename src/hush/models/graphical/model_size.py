@@ -1,4 +1,4 @@
-"""Model size: predict it before anything is measured, for every candidate of a round, and hold it to a limit.
+"""Model size: predicted before anything is measured, for every candidate of a round, and checked against a limit.
 
 Reference: JT-SIZE of [HDMM, sec. 4.4, Remark 1] and [AIM], in decimal megabytes of 8-byte cells over all nodes.
 """
@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hush.core.domain import Clique, Domain, domain_of, listed_cliques
-from hush.core.errors import SizeError, shown
+from hush.core.errors import SizeError
 from hush.core.memory import readable
+from hush.core.validation import check_number
 from hush.models.graphical.elimination_order import RESTARTS, bits, cells_of, eliminate, graph
 from hush.models.graphical.junction_tree import BYTES_PER_CELL, JunctionTree, megabytes, sets_of
 
@@ -20,17 +21,19 @@ if TYPE_CHECKING:
     from hush.workloads import Workload
 
 MOST_NAMED = 4  # cliques that a refusal names
-WORK = 20_000  # edges that the search for them looks at, per clique named
+EDGES_PER_NAMED = 20_000  # edges that the search for such a clique visits, which limits the cliques tried
 FEWEST_TRIED = 4
-UNITS = {"B": 1, "KB": 1e3, "GB": 1e9, "TB": 1e12}
+FIT_OVERHEAD = 1 << 25  # bytes
+BYTES_PER_MODEL_CELL = 40  # of a fit: two passes over the tree, their messages, the requested tables
+BYTES_PER_MEASURED_CELL = 260  # of a fit: noisy numbers, points, directions and pairs of the descent
 
 
 def model_size_mb(
     domain: Domain | Schema, cliques: Iterable[Iterable[str]] | Workload, *, restarts: int = RESTARTS, seed: int = 0
 ) -> float:
-    """Megabytes of the junction tree of `cliques`, or of those of a workload; infinite where no float is large enough.
+    """Megabytes of the junction tree of `cliques`, or of a workload's cliques; infinite beyond the range of floats.
 
-    The constraints of a schema are part of its models, and count.
+    The cliques of a schema's constraints are part of every model, and count.
 
     >>> model_size_mb(Domain({"age": 85, "sex": 2, "race": 5}), [("age", "sex"), ("race", "sex")])
     0.00144
@@ -56,21 +59,24 @@ def sizes_with(
 ) -> list[int]:
     """Cells of the model of `cliques` with each candidate added, one at a time; `tree` is that of `cliques`, if known.
 
-    A candidate inside a node of the tree adds nothing. For the others the order of the tree is tried, and unless its
-    cells are at most `enough`, one order per criterion and `restarts` more, so that
-    `JunctionTree.build(domain, cliques + [candidate], start=tree)` with the same seed and no fewer restarts is never
-    larger than these cells.
+    A candidate inside a node of the tree adds nothing. For others the order of the tree is tried and, unless its cells
+    are at most `enough`, one order per criterion and `restarts` random ones. So
+    `JunctionTree.build(domain, cliques + [candidate], start=tree)`, with the same seed and no fewer restarts, is never
+    larger than predicted here.
 
     >>> domain = Domain({"a": 2, "b": 3, "c": 5})
     >>> sizes_with(domain, [("a", "b"), ("b", "c")], [("b",), ("c", "a")])
     [21, 30]
     """
+    # The model without candidates.
     given = sets_of(domain, cliques)
     if tree is None:
         tree = JunctionTree.build(domain, (names_of(domain, members) for members in given), seed=seed)
     sizes = domain.shape
     base = graph(len(domain), given)
     order = tree.order
+
+    # Each different candidate once: its edges are added, and the graph is eliminated.
     known: dict[int, int] = {}
     cells = []
     for candidate in candidates:
@@ -89,13 +95,8 @@ def sizes_with(
     return cells
 
 
-FIT_OVERHEAD = 1 << 25
-BYTES_PER_MODEL_CELL = 40  # of a fit: two passes over the tree, their messages, tables that are asked for
-BYTES_PER_MEASURED_CELL = 260  # of a fit: noisy numbers, points, directions and the last steps of the descent
-
-
 def fit_bytes(model_cells: float, measured_cells: float) -> int:
-    """The memory of a fit at its peak, at most: of a model with so many cells in its tree, to so many noisy numbers.
+    """An upper bound on the bytes of a fit at its peak, by the cells of the tree and the number of noisy numbers.
 
     >>> fit_bytes(2_000_000, 3_000_002) // 10**6
     893
@@ -112,9 +113,9 @@ def check_fits(
     restarts: int = RESTARTS,
     seed: int = 0,
 ) -> JunctionTree:
-    """The tree of `cliques` (`tree`, if it is known) when it is within the limit, else an error that names cliques."""
-    if isinstance(max_size_mb, bool) or not isinstance(max_size_mb, int | float) or not max_size_mb > 0:
-        raise SizeError(f"max_size_mb = {shown(max_size_mb)}: expected megabytes, a number above 0")
+    """The tree of `cliques` (`tree`, if known) if it is within the limit, else an error that names cliques to drop."""
+    if max_size_mb != math.inf:
+        check_number(SizeError, "max_size_mb", max_size_mb, above=0, hint=", in megabytes")
     given = sets_of(domain, cliques)
     if tree is None:
         names = (names_of(domain, members) for members in given)
@@ -131,12 +132,16 @@ def names_of(domain: Domain, members: int) -> Clique:
 
 
 def _refusal(domain: Domain, given: Sequence[int], limit: float, tree: JunctionTree) -> str:
+    """The message about a model that is too large: its size, its largest table, and which cliques to drop."""
     node = max((node.clique for node in tree.nodes), key=domain.size)
     dropped, cells = _offenders(domain, given, limit, tree)
+    columns = ", ".join(node[:8]) + (f" and {len(node) - 8} more" if len(node) > 8 else "")
+    scale = {"B": 1, "KB": 1e3, "GB": 1e9, "TB": 1e12}
+    unit = _shown_size(tree.cells).rsplit(" ", 1)[-1]
+    in_unit = f" ({1e6 * limit / scale[unit]:.3g} {unit})" if unit in scale else ""  # unless in megabytes anyway
     text = (
         f"the model of {len(given)} cliques takes {_shown_size(tree.cells)}, more than max_size_mb = {limit:g}"
-        f"{_alike(limit, tree.cells)}; its "
-        f"largest table is over {_listed(node)} and takes {_shown_size(domain.size(node))}"
+        f"{in_unit}; its largest table is over {columns} and takes {_shown_size(domain.size(node))}"
     )
     if len(node) < 2:
         return f"{text}; coarsen that column, or raise max_size_mb"
@@ -149,11 +154,11 @@ def _refusal(domain: Domain, given: Sequence[int], limit: float, tree: JunctionT
 
 
 def _offenders(domain: Domain, given: Sequence[int], limit: float, tree: JunctionTree) -> tuple[list[int], int]:
-    """Up to `MOST_NAMED` cliques, each the one whose removal leaves the fewest cells, until the model fits; that size.
+    """Up to `MOST_NAMED` cliques to drop until the model fits, greedily, and the cells that are left without them.
 
-    None if they would leave no smaller model. Only cliques that share two attributes with the largest table of the
-    moment, and are inside no other clique, are tried, those with the most cells in it first; the larger the graph, the
-    fewer.
+    Each is the clique whose removal leaves the fewest cells. Only cliques that share two attributes with the largest
+    table, and are inside no other clique, are tried, those with the most cells in it first; the larger the graph, the
+    fewer are tried. Empty if no smaller model results.
     """
     sizes, kept, dropped = domain.shape, list(given), list[int]()
     order = tree.order
@@ -170,7 +175,7 @@ def _offenders(domain: Domain, given: Sequence[int], limit: float, tree: Junctio
         inside = [clique for clique in inside if not any(clique != other and not clique & ~other for other in kept)]
         inside.sort(key=lambda clique: cells_of(clique & largest, sizes), reverse=True)
         tried = []
-        for clique in inside[: max(FEWEST_TRIED, WORK // max(edges, 1))]:
+        for clique in inside[: max(FEWEST_TRIED, EDGES_PER_NAMED // max(edges, 1))]:
             left = [other for other in kept if other != clique]
             tried.append((*model(left), clique, left))
         if not tried:
@@ -184,13 +189,3 @@ def _shown_size(cells: int) -> str:
     if cells < 10**15:
         return readable(BYTES_PER_CELL * cells)
     return f"8 bytes for each of about 10^{math.log10(cells):.0f} cells"
-
-
-def _alike(limit: float, cells: int) -> str:
-    """The limit in the unit in which this many cells are shown, unless that is megabytes."""
-    unit = _shown_size(cells).rsplit(" ", 1)[-1]
-    return f" ({1e6 * limit / UNITS[unit]:.3g} {unit})" if unit in UNITS else ""
-
-
-def _listed(names: Clique) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
