@@ -41,7 +41,7 @@ def test_equality() -> None:
 def test_misfits_are_refused() -> None:
     with pytest.raises(DomainError, match="'d' is not in the domain"):
         Factors(DOMAIN, [("d",)])
-    with pytest.raises(WorkloadError, match=r"\('c',\) is none of the 1 cliques; add it"):
+    with pytest.raises(WorkloadError, match=r"\('c',\) is not among the 1 cliques; add it"):
         Factors(DOMAIN, [("a",)]).index(("c",))
     wide = Domain({f"x{i}": 10 for i in range(20)})
     with pytest.raises(SizeError, match="use smaller cliques"):

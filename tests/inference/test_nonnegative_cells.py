@@ -225,7 +225,7 @@ def test_queries_that_do_not_support_every_cell_can_be_fitted() -> None:
 def test_bad_input_is_refused_before_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = noisy(UNION, Recovery.LOCAL, 0)
     estimates = LocalEstimates(answers)
-    with pytest.raises(WorkloadError, match="method='best': expected one of hybrid, nnls"):
+    with pytest.raises(WorkloadError, match="method='best': expected one of 'hybrid', 'nnls'"):
         nonnegative_cells(answers, estimates, ASKED, method="best")
     with pytest.raises(WorkloadError, match="does not support the queries on a, c"):
         nonnegative_cells(answers, estimates, Workload.marginals(DOMAIN, [("a", "c")]))

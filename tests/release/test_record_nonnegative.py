@@ -160,7 +160,7 @@ def test_bad_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     release = released("direct")
     with pytest.raises(WorkloadError, match="method='round': expected one of hybrid, nnls, clip"):
         release.nonnegative_term(0, method="round")
-    with pytest.raises(WorkloadError, match="method='clip': expected one of hybrid, nnls"):
+    with pytest.raises(WorkloadError, match="method='clip': expected one of 'hybrid', 'nnls'"):
         release.nonnegative_cells("clip")
     with pytest.raises(WorkloadError, match="an index from 0 to 3"):
         release.nonnegative_term(9)

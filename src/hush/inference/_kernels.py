@@ -1,9 +1,9 @@
 """Compiled loops: marginals from residual answers, and the nearest tables that agree with one another.
 
-Both write a table of k axes as an extended tensor with one more level, 0, per axis. For residual answers level 0 stands
-for "attribute absent". For tables that must agree it stands for "summed out": level j >= 1 of an axis is x_j - x_0 / n
-with x_0 = sum_j x_j. The levels >= 1 on the axes of A, and 0 elsewhere, are then the centred margin over A, and tables
-agree just where these margins are the same in all of them.
+Both write a table of k axes as an extended tensor with one more level, 0, per axis. For residual answers level 0 means
+"attribute absent". For tables that must agree it means "summed out": level j >= 1 of an axis is x_j - x_0 / n with
+x_0 = sum_j x_j. The levels >= 1 on the axes of A, and 0 elsewhere, are then the centred margin over A, and tables agree
+if and only if their centred margins do.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def expand_plain(
     out: Any,  # (cells,) float64
     out_starts: Any,  # (n,) int64
 ) -> None:
-    """Reconstruct n marginals of k plain attributes each; marginal i goes to `out` from `out_starts[i]`.
+    """Reconstruct n marginals of k plain attributes each; marginal i is written to `out` from `out_starts[i]`.
 
-    Each is a tensor with one more level, 0, per axis, for "attribute absent". Subset A' fills the levels >= 1
-    on its own axes and 0 on the others, divided by L_{A'}; then every axis in turn loses its extra level:
-    out_j = t_j + (t_0 - sum_{j >= 1} t_j) / l. O(k cells) per marginal.
+    Subset A' fills the levels >= 1 on its own axes and 0 on the others of an extended tensor, divided by L_{A'}. Then
+    every axis in turn loses its extra level: out_j = t_j + (t_0 - sum_{j >= 1} t_j) / l. O(k cells) per marginal.
     """
+    # Work space for the largest extended tensor.
     n, k = sizes.shape
     largest = 1
     for item in range(n):
@@ -50,31 +50,7 @@ def expand_plain(
         for axis in range(k - 2, -1, -1):
             strides[axis] = strides[axis + 1] * (sizes[item, axis + 1] + 1)
         for mask in range(1 << k):
-            scale = 1.0
-            base = 0
-            runs = 1
-            for axis in range(k):
-                index[axis] = 0
-                if mask >> axis & 1:
-                    scale /= sizes[item, axis]
-                    base += strides[axis]
-                    if axis < k - 1:
-                        runs *= sizes[item, axis]
-            run = sizes[item, k - 1] if mask >> (k - 1) & 1 else 1
-            source = starts[item, mask]
-            for _ in range(runs):
-                target = base
-                for axis in range(k - 1):
-                    target += index[axis] * strides[axis]
-                for j in range(run):
-                    here[target + j] = flat[source + j] * scale
-                source += run
-                for axis in range(k - 2, -1, -1):
-                    if mask >> axis & 1:
-                        index[axis] += 1
-                        if index[axis] < sizes[item, axis]:
-                            break
-                        index[axis] = 0
+            _place_answers(flat, starts[item, mask], mask, sizes[item], strides, index, here)
         outer = 1
         for axis in range(k - 1):
             _drop_level(here, there, shift, outer, sizes[item, axis], strides[axis])
@@ -84,8 +60,40 @@ def expand_plain(
 
 
 @njit(cache=True, nogil=True)
+def _place_answers(flat: Any, source: int, mask: int, sizes: Any, strides: Any, index: Any, extended: Any) -> None:
+    """Write the answers of one subset, from `source` on, to its levels of the extended tensor, divided by L."""
+    k = len(sizes)
+    # The first cell of the subset, and its runs along the last axis.
+    scale = 1.0
+    base = 0
+    runs = 1
+    for axis in range(k):
+        index[axis] = 0
+        if mask >> axis & 1:
+            scale /= sizes[axis]
+            base += strides[axis]
+            if axis < k - 1:
+                runs *= sizes[axis]
+    run = sizes[k - 1] if mask >> (k - 1) & 1 else 1
+    # Copy run by run; `index` counts the levels of the subset's other axes like an odometer.
+    for _ in range(runs):
+        target = base
+        for axis in range(k - 1):
+            target += index[axis] * strides[axis]
+        for j in range(run):
+            extended[target + j] = flat[source + j] * scale
+        source += run
+        for axis in range(k - 2, -1, -1):
+            if mask >> axis & 1:
+                index[axis] += 1
+                if index[axis] < sizes[axis]:
+                    break
+                index[axis] = 0
+
+
+@njit(cache=True, nogil=True)
 def _drop_level(source: Any, target: Any, shift: Any, outer: int, size: int, inner: int) -> None:
-    """One axis, (outer, size + 1, inner) to (outer, size, inner)."""
+    """Remove the extra level of one axis: (outer, size + 1, inner) to (outer, size, inner)."""
     for o in range(outer):
         first = o * (size + 1) * inner
         shift[:inner] = source[first : first + inner]
@@ -104,7 +112,7 @@ def _drop_level(source: Any, target: Any, shift: Any, outer: int, size: int, inn
 
 @njit(cache=True, nogil=True)
 def _drop_last_level(source: Any, target: Any, outer: int, size: int) -> None:
-    """The last axis, (outer, size + 1) to (outer, size)."""
+    """Remove the extra level of the last axis: (outer, size + 1) to (outer, size)."""
     for o in range(outer):
         levels = source[o * (size + 1) : (o + 1) * (size + 1)]
         restored = target[o * size : (o + 1) * size]
@@ -118,7 +126,7 @@ def _drop_last_level(source: Any, target: Any, outer: int, size: int) -> None:
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def _extend(table: Floats, sizes: Integers, here: Floats, there: Floats) -> bool:
-    """The extended tensor of a table into `here`, or into `there` where False is returned."""
+    """Write the extended tensor of a table into `here`, or into `there` if False is returned."""
     here[: table.size] = table
     outer, inner, first = table.size, 1, True
     for axis in range(sizes.size - 1, -1, -1):
@@ -147,7 +155,7 @@ def _extend(table: Floats, sizes: Integers, here: Floats, there: Floats) -> bool
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def _restore(table: Floats, sizes: Integers, here: Floats, there: Floats) -> None:
-    """The table of the extended tensor in `here`: x_j = level j + level 0 / n, along every axis."""
+    """Write the table of the extended tensor in `here`: x_j = level j + level 0 / n, along every axis."""
     inner, outer = 1, 1
     for axis in range(sizes.size):
         inner *= sizes[axis] + 1
@@ -170,7 +178,7 @@ def _restore(table: Floats, sizes: Integers, here: Floats, there: Floats) -> Non
 
 @njit(nogil=True, cache=True)
 def _visit(extended: Floats, sizes: Integers, mask: int, cells: Floats, share: float, write: bool) -> None:
-    """Add `share` times the centred margin of a mask to `cells`, or write `cells` over it; bit i is axis i."""
+    """Add `share` times a centred margin to `cells`, or overwrite it by `cells`; bit i of the mask is axis i."""
     k = sizes.size
     strides = np.empty(k, dtype=np.int64)
     count = np.zeros(k, dtype=np.int64)
@@ -207,13 +215,13 @@ def _visit(extended: Floats, sizes: Integers, mask: int, cells: Floats, share: f
 
 @njit(nogil=True, cache=True)
 def agree(
-    flat: Floats,  # (cells,): tables one after the other; replaced by the nearest ones that agree
+    flat: Floats,  # (cells,): tables one after the other; overwritten by the nearest ones that agree
     offsets: Integers,  # (n + 1,)
-    axes: Integers,  # (n + 1,): where the sizes of a table begin in `sizes`
+    axes: Integers,  # (n + 1,): the start of each table's sizes in `sizes`
     sizes: Integers,
-    first: Integers,  # (n + 1,): where the margins of a table begin in `masks`, `mean_starts` and `shares`
-    masks: Integers,  # the centred margins that other tables have too, and the total
-    mean_starts: Integers,  # where the mean of a margin begins in `means`
+    first: Integers,  # (n + 1,): the start of each table's margins in `masks`, `mean_starts` and `shares`
+    masks: Integers,  # of the centred margins that other tables have too, and of the total
+    mean_starts: Integers,  # the start of each margin's mean in `means`
     shares: Floats,  # the table's weight in that mean; those of a margin add up to one
     means: Floats,
     total: float,
@@ -243,11 +251,11 @@ def agree(
 def step_up(
     ahead: Floats, point: Floats, multipliers: Floats, blocked: Any, offsets: Integers, weights: Floats
 ) -> float:
-    """Multipliers max(ahead - point, 0) into `point`, without the max where a cell is blocked.
+    """Write the new multipliers max(ahead - point, 0) into `point`, without the max for blocked cells.
 
-    Returns the weighted product of (ahead - new) and (new - multipliers): above zero where momentum leads astray.
+    Returns the weighted product of (ahead - new) and (new - multipliers); if positive, momentum overshoots.
     """
-    astray = 0.0
+    overshoot = 0.0
     for item in range(offsets.size - 1):
         product = 0.0
         for i in range(offsets[item], offsets[item + 1]):
@@ -256,8 +264,8 @@ def step_up(
                 new = 0.0
             product += (ahead[i] - new) * (new - multipliers[i])
             point[i] = new
-        astray += weights[item] * product
-    return astray
+        overshoot += weights[item] * product
+    return overshoot
 
 
 @njit(nogil=True, cache=True)

@@ -1,10 +1,10 @@
 """The best linear unbiased combination of noisy marginals, with exact errors and without a model.
 
-Every table splits into residuals for the subsets A of its clique, and residuals of different sets are uncorrelated.
-Every marginal whose clique contains A estimates the same residual of A, so their average with weights 1 / variance is
-the best there is, and the sum of the residuals is the generalised least squares estimate of a table from all of them.
-`strategies.residual_strategy.marginal_noise` has the weights and the noise of the averages. Each marginal is brought
-down to every subset of its attributes by one total per axis, in O(k cells).
+Every table is a sum of residuals, one for each subset A of its clique, and residuals of different sets are
+uncorrelated. Every marginal whose clique contains A estimates the same residual of A; the average with weights
+1 / variance is the best linear unbiased estimate, and the sum of the averages is the generalised least squares estimate
+of a table from all marginals. `strategies.residual_strategy.marginal_noise` has the weights and the noise of the
+averages. A marginal is summed down to every subset of its attributes one axis at a time, in O(k cells).
 
 Reference: [ResidualPlanner, Alg. 2 and Thm 4.7] for the residuals; [AIM, Thm 2] for the average.
 """
@@ -28,14 +28,14 @@ from hush.privacy.measurement import Measurement, Measurements, placed
 from hush.strategies.linear_strategy import marginal_strategy
 from hush.strategies.residual_strategy import ResidualStrategy, marginal_noise
 
-MOST_ATTRIBUTES = 12  # of several levels in a clique: pairs of a subset and one inside it are 3^k
+MOST_ATTRIBUTES = 12  # of several levels in a clique: there are 3^k pairs of a subset and a subset of it
 
 
 class UnbiasedEstimates(ConstantColumnEstimates[ResidualEstimates]):
     """The best linear unbiased estimates from independent noisy tables, mutually consistent; implements `Estimates`.
 
-    Any table inside a measured clique is covered. Counts may be negative. The estimates and their variances hold for
-    any noise of the given standard deviations; intervals from them are exact for Gaussian noise.
+    Any table inside a measured clique is covered. Counts may be negative. Estimates and variances hold for any noise
+    of the given standard deviations; intervals are exact for Gaussian noise.
 
     >>> domain = Domain({"a": 2, "b": 2})
     >>> both = [Measurement(("a",), [10.0, 20.0], 1.0), Measurement(("b",), [12.0, 16.0], 1.0)]
@@ -45,14 +45,14 @@ class UnbiasedEstimates(ConstantColumnEstimates[ResidualEstimates]):
     """
 
     def __init__(self, domain: Domain, measurements: Iterable[Measurement], laws: Sequence[Law] | None = None) -> None:
-        """`laws` are those of the noise of the measurements, where their standard deviations say less."""
+        """`laws` are the laws of the measurements' noise, if known more exactly than by their standard deviations."""
         tables, sources = [], []
         listed = placed(domain, measurements)
         for table, law in zip(listed, laws or [table.law for table in listed], strict=True):
             if table.query is not None:
                 raise WorkloadError(
-                    f"the measurement of {table.clique!r} has a query: expected a table measured cell by cell; "
-                    "leave it out"
+                    f"the measurement of {table.clique!r} has a query: expected a table measured cell by cell; leave "
+                    "the measurement out"
                 )
             clique = domain.varying(table.clique)
             if len(clique) > MOST_ATTRIBUTES:
@@ -72,7 +72,7 @@ class UnbiasedEstimates(ConstantColumnEstimates[ResidualEstimates]):
     def largest_variance(self, clique: Clique) -> float:
         """The largest eigenvalue of the covariance of a table's cells: max_{A subset r} sigma_A^2 / prod_{r - A} n_i.
 
-        The covariance is sum_A sigma_A^2 prod_A (I - J / n_i) prod_{r - A} J / n_i^2, whose terms live on orthogonal
+        The covariance is sum_A sigma_A^2 prod_A (I - J / n_i) prod_{r - A} J / n_i^2, and its terms act on orthogonal
         spaces. No sum of cells with coefficients of norm 1 has a larger variance.
         """
         strategy = self.varying.strategy
@@ -84,7 +84,7 @@ class UnbiasedEstimates(ConstantColumnEstimates[ResidualEstimates]):
 
 
 def combine_marginals(answers: LinearMeasurements) -> ResidualEstimates:
-    """Estimates of every set within some measured product of a strategy whose products are marginals."""
+    """Estimates of every set inside a measured product, for a strategy whose products are marginals."""
     measured = measured_products(answers)
     strategy = marginal_strategy(answers.strategy.domain, measured)
     tables = [(product.clique, answers_of(answers, product), product.variance) for product in measured]
@@ -95,7 +95,7 @@ def combine_marginals(answers: LinearMeasurements) -> ResidualEstimates:
 def _combined(
     strategy: ResidualStrategy, tables: Iterable[tuple[Clique, Floats, float]]
 ) -> Measurements[ResidualStrategy]:
-    """Residual answers, in floats, from tables with the variance of their noise, one axis per attribute."""
+    """Residual answers, in floats, averaged from tables with the variances of their noise."""
     combined = Measurements(strategy, combined=True)
     for clique, values, variance in tables:
         bases = strategy.clique_bases(clique)

@@ -1,16 +1,16 @@
 """ErrorLaw: the exact law of the error of an estimate, and the interval it gives.
 
 An estimate is a sum of noisy numbers, so its error is E = sum_j c_j N_j with independent noise N_j and public
-coefficients. The margin at a level is the least m with P(|E| <= m) >= level:
+coefficients. The margin at a level is the least m with P(|E| <= m) >= level. It is computed for
 
-- one number: the quantile of its discrete law, times c;
-- few: the law of E on a grid, from its transform phi(t) = prod_j phi_j(c_j t), inverted by FFT. Where the coefficients
-  have a common measure they lie on the grid; else E is blurred by a little normal noise, for which the margin pays;
-- many, each small beside E: their sum is normal for all that matters, and the margin is z sd(E) plus half of the common
-  measure of their coefficients.
+- one number: as the quantile of its discrete law, times c;
+- few numbers: from the law of E on a grid, which is the characteristic function phi(t) = prod_j phi_j(c_j t) inverted
+  by FFT. If the coefficients are multiples of a common step, they lie on the grid; otherwise a little normal noise is
+  added to E, and the margin is widened accordingly;
+- many numbers, each small relative to E: as z sd(E), because their sum is nearly normal, plus half the common step.
 
 Discrete noise has steps, and at large budgets these are as wide as the noise: a normal quantile then covers too little
-at one level and too much at another.
+at some levels and too much at others.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
 Law: TypeAlias = Noise | StatedNoise
 Part: TypeAlias = tuple[Floats, Floats, Law]
 
-FINE = 1 / 64  # a step below this share of sd(E) counts as continuous
-SMALL_SHARE, LEAST_SPREAD = 0.01, 0.28  # so does a number with less of the variance, unless its noise is mostly zero
-REACH = {"gaussian": 9.0, "laplace": 32.0}  # standard deviations that a grid spans: beyond lies less than 1e-18
-GRID, LARGEST_GRID = 1 << 13, 1 << 16
-MOST_PARTS = 1024  # of the largest coefficient, tried as a common measure
-SUREST = 1 - 1e-9  # levels beyond this get a bound in place of a quantile
-ROUNDING = 2.0**-45  # of what a sum adds up, without signs: 256 roundings of a float
-TABLED = 4096.0  # quantiles of wider laws follow from continuous ones to all digits shown
+CONTINUOUS_STEP = 1 / 64  # of sd(E): smaller steps are treated as continuous
+CONTINUOUS_SHARE, LEAST_STDDEV = 0.01, 0.28  # so are numbers with less of the variance, unless their noise is mostly 0
+GRID_STDDEVS = {"gaussian": 9.0, "laplace": 32.0}  # half the width of a grid; less than 1e-18 lies outside
+DEFAULT_GRID, LARGEST_GRID = 1 << 13, 1 << 16  # points
+MOST_STEP_PARTS = 1024  # of the largest coefficient, tried as a common step
+HIGHEST_QUANTILE = 1 - 1e-9  # higher levels get a bound instead of a quantile
+ROUNDING_SHARE = 2.0**-45  # of a sum's absolute terms: 256 roundings of a float
+LARGEST_SUMMED_STDDEV = 4096.0  # of a discrete law whose quantile is summed up; wider ones are nearly continuous
 
 
 class ErrorLaw:
     """The law of sum_j c_j N_j, given as parts: coefficients, how often each occurs, and the law of their noise.
 
-    `rounding` bounds how far floats put the estimate from sum_j c_j y_j; see `rounding_error`. Where noise is hardly
-    ever drawn, it is the whole margin.
+    `rounding` bounds the distance of the computed estimate from sum_j c_j y_j; see `rounding_error`. It is the whole
+    margin if the noise is nearly always 0.
 
     >>> from fractions import Fraction
     >>> one = ErrorLaw([(np.ones(1), np.ones(1), DiscreteGaussian(Fraction(1)))])
@@ -81,67 +81,70 @@ class ErrorLaw:
         return any(law.name == "laplace" for _, _, law in self.parts)
 
     def margin(self, level: float) -> float:
-        """The least m with P(|E| <= m) >= level, up to the width of a grid, plus what rounding may add."""
-        return self._noise_margin(level) + self.rounding
-
-    def _noise_margin(self, level: float) -> float:
+        """The least m with P(|E| <= m) >= level, up to the step of a grid, plus the rounding error."""
         if not self.parts:
-            return 0.0
+            return self.rounding
         if len(self.parts) == 1 and self.parts[0][1].sum() == 1:
             (c,), _, law = self.parts[0]
-            return float(c) * quantile(law, level)
-        if level > SUREST:
+            margin = float(c) * quantile(law, level)
+        elif level > HIGHEST_QUANTILE:
             largest = max(float(c[-1]) for c, _, _ in self.parts)
-            return two_sided_quantile(level, laplace=self.laplace) * self.stddev + largest
-        gridded = _gridded(self)
-        if gridded is None:
-            return two_sided_quantile(level) * self.stddev + self.half_step
-        step, within, widened = gridded
-        return float(np.searchsorted(within, level)) * step + widened
+            margin = two_sided_quantile(level, laplace=self.laplace) * self.stddev + largest
+        elif (gridded := _gridded(self)) is None:
+            margin = two_sided_quantile(level) * self.stddev + self.half_step
+        else:
+            step, within, widened = gridded
+            margin = float(np.searchsorted(within, level)) * step + widened
+        return margin + self.rounding
 
     @cached_property
     def half_step(self) -> float:
-        """Half of the step in which all of E moves; 0 where it moves continuously."""
+        """Half of the common step of all values of E; 0 if E is continuous."""
         if any(isinstance(law, StatedNoise) for _, _, law in self.parts):
             return 0.0
-        values, least = np.concatenate([c for c, _, _ in self.parts]), FINE * self.stddev
+        values, least = np.concatenate([c for c, _, _ in self.parts]), CONTINUOUS_STEP * self.stddev
         large = values[values > least]
-        return (_common_measure([large], least) or least) / 2 if len(large) else float(values.max()) / 2
+        return (_common_step([large], least) or least) / 2 if len(large) else float(values.max()) / 2
 
     def split(self, part: Part) -> tuple[Part, Part]:
-        """The terms of a part whose steps show, and the others."""
+        """The terms of a part whose steps matter, and the terms that are treated as continuous."""
         coefficients, counts, law = part
         if isinstance(law, StatedNoise):
-            shows = np.zeros(coefficients.shape, dtype=bool)
+            stepped = np.zeros(coefficients.shape, dtype=bool)
         else:
-            small = (law.stddev * coefficients) ** 2 <= SMALL_SHARE * self.stddev**2
-            shows = (coefficients > FINE * self.stddev) & ~(small & (law.stddev >= LEAST_SPREAD))
-        return (coefficients[shows], counts[shows], law), (coefficients[~shows], counts[~shows], law)
+            small = (law.stddev * coefficients) ** 2 <= CONTINUOUS_SHARE * self.stddev**2
+            stepped = (coefficients > CONTINUOUS_STEP * self.stddev) & ~(small & (law.stddev >= LEAST_STDDEV))
+        return (coefficients[stepped], counts[stepped], law), (coefficients[~stepped], counts[~stepped], law)
 
 
 @lru_cache(maxsize=512)
 def _gridded(error: ErrorLaw) -> tuple[float, Floats, float] | None:
-    """A step h, P(|E| <= k h) for every k, and what a margin needs on top; None where the law is normal."""
-    stepped = [error.split(part) for part in error.parts]
-    coarse, fine = ([part for part in parts if len(part[0])] for parts in zip(*stepped, strict=True))
+    """A step h, P(|E| <= k h) for every k, and what to add to a margin; None if the law is nearly normal."""
+    # Noise whose steps matter (coarse), and noise that is treated as continuous (fine).
+    splits = [error.split(part) for part in error.parts]
+    coarse, fine = ([part for part in parts if len(part[0])] for parts in zip(*splits, strict=True))
     if not coarse and not error.laplace:
         return None
-    reach = REACH["laplace" if error.laplace else "gaussian"] * error.stddev
+
+    # The grid: a common step of the coarse coefficients, fine enough for the continuous noise too.
+    reach = GRID_STDDEVS["laplace" if error.laplace else "gaussian"] * error.stddev
     reach += 4 * max((float(c[-1]) for c, _, _ in coarse), default=0.0)
     blur = math.sqrt(sum(float(n @ c**2) * law.stddev**2 for c, n, law in fine))
     widened, step, extra = 0.0, 0.0, 0.0
-    if blur < error.stddev / 1024:  # too little to resolve: eight standard deviations of it, on top
+    if blur < error.stddev / 1024:  # too narrow for the grid: added as eight of its standard deviations
         fine, widened, blur = [], 8 * blur, 0.0
     if blur:
         widened += error.half_step
     if coarse:
-        step = _common_measure([c for c, _, _ in coarse], 2 * reach / LARGEST_GRID)
+        step = _common_step([c for c, _, _ in coarse], 2 * reach / LARGEST_GRID)
     if step and blur:
         step /= math.ceil(4 * step / blur)
-    if not step or 2 * reach / step > LARGEST_GRID:
-        step = 2 * reach / GRID
+    if not step or 2 * reach / step > LARGEST_GRID:  # no common step: smooth E by normal noise of stddev `extra`
+        step = 2 * reach / DEFAULT_GRID
         extra = 2 * step if coarse else 0.0
         widened += 3 * extra
+
+    # The characteristic function on the grid's frequencies, inverted to probabilities of |E| <= k h.
     size = 1 << max(6, math.ceil(math.log2(2 * reach / step)))
     angles = 2 * np.pi * np.arange(size // 2 + 1) / size
     transform = np.exp(-0.5 * (extra / step * angles) ** 2)
@@ -157,8 +160,8 @@ def _gridded(error: ErrorLaw) -> tuple[float, Floats, float] | None:
 def two_sided_quantile(level: float, *, laplace: bool = False) -> float:
     """z such that P(|X| <= z sd(X)) >= level for a normal X; with `laplace`, for sums of Laplace noise too.
 
-    These lie between one Laplace variable, P(|X| > z sd) = exp(-sqrt(2) z), and the normal law, so they get the larger
-    of the two quantiles.
+    Such sums lie between one Laplace variable, P(|X| > z sd) = exp(-sqrt(2) z), and the normal law; the larger of the
+    two quantiles is returned.
 
     >>> round(two_sided_quantile(0.95), 3), round(two_sided_quantile(0.95, laplace=True), 3)
     (1.96, 2.118)
@@ -169,7 +172,7 @@ def two_sided_quantile(level: float, *, laplace: bool = False) -> float:
 
 
 def quantile(law: Law, level: float) -> float:
-    """The least m with P(|N| <= m) >= level: a whole number for discrete noise.
+    """The least m with P(|N| <= m) >= level; a whole number for discrete noise.
 
     >>> from fractions import Fraction
     >>> quantile(DiscreteLaplace(Fraction(10)), 0.95), round(quantile(StatedNoise(10.0), 0.95), 2)
@@ -182,28 +185,28 @@ def quantile(law: Law, level: float) -> float:
     if isinstance(law, StatedNoise):
         return law.stddev * (-math.log1p(-level) / math.sqrt(2) if law.name == "laplace" else two_sided_quantile(level))
     middle = two_sided_quantile(level) * law.stddev
-    if law.stddev > TABLED or level > SUREST:
+    if law.stddev > LARGEST_SUMMED_STDDEV or level > HIGHEST_QUANTILE:
         return float(max(0, math.ceil(middle - 0.5)))
     masses = law.pmf(np.arange(math.ceil(middle) + 8))
     return float(np.argmax(masses[0] + 2 * np.concatenate([[0.0], np.cumsum(masses[1:])]) >= level))
 
 
 def rounding_error(coefficients: Floats, counts: Floats, largest: float) -> float:
-    """How far floats may put a sum of noisy numbers from its exact value: a share of sum_j |c_j| max |y_j|.
+    """A bound on the rounding error of a sum of noisy numbers: a share of sum_j |c_j| max |y_j|.
 
-    >>> rounding_error(np.array([-0.5, 1.0]), np.array([2.0, 1.0]), 8.0) == 16 * ROUNDING
+    >>> rounding_error(np.array([-0.5, 1.0]), np.array([2.0, 1.0]), 8.0) == 16 * ROUNDING_SHARE
     True
     """
-    return ROUNDING * float((np.abs(coefficients) * counts).sum()) * largest
+    return ROUNDING_SHARE * float((np.abs(coefficients) * counts).sum()) * largest
 
 
 def largest_of(numbers: np.ndarray[Any, Any]) -> float:
-    """max |y_j|; 0 where there is none."""
+    """max |y_j|; 0 for no numbers."""
     return max(float(numbers.max(initial=0)), -float(numbers.min(initial=0)))
 
 
 def product_part(coefficients: Floats, others: Iterable[Floats], law: Law) -> Part:
-    """The products of coefficients with one entry of every other vector, equal entries of a vector counted once."""
+    """The part of all products of a coefficient with one entry of every other vector; equal entries are merged."""
     values, counts = _distinct(np.abs(coefficients).ravel(), np.ones(1))
     for vector in others:
         factors, times = _distinct(np.abs(vector), np.ones(1))
@@ -212,7 +215,7 @@ def product_part(coefficients: Floats, others: Iterable[Floats], law: Law) -> Pa
 
 
 def _distinct(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
-    """Values without zeros, each once and in order, with how often it occurs; equal up to rounding."""
+    """The distinct non-zero values, up to rounding and in order, and how often each occurs."""
     top = float(values.max(initial=0.0))
     keys = np.rint(values * (2.0**40 / top)) if top else values
     distinct, places = np.unique(keys, return_inverse=True)
@@ -223,11 +226,11 @@ def _distinct(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
     return distinct[kept] * (top / 2.0**40), totals[kept]
 
 
-def _common_measure(coefficients: list[Floats], least: float) -> float:
-    """A step of which every coefficient is a multiple, up to rounding; 0 if none above `least` is."""
+def _common_step(coefficients: list[Floats], least: float) -> float:
+    """A step of at least `least` of which every coefficient is a multiple, up to rounding; 0 if there is none."""
     values = np.concatenate(coefficients)
     top = float(values.max())
-    parts = np.arange(1, min(int(top / least), MOST_PARTS) + 1)
+    parts = np.arange(1, min(int(top / least), MOST_STEP_PARTS) + 1)
     multiples = np.multiply.outer(parts, values / top)
     off = np.abs(multiples - np.rint(multiples)).max(axis=1, initial=0.0)
     fits = np.flatnonzero(off < 1e-6 * parts * float(values.min()) / top)
@@ -235,18 +238,18 @@ def _common_measure(coefficients: list[Floats], least: float) -> float:
 
 
 def _discrete_transform(law: Law, angles: Floats) -> Floats:
-    """E[cos(angle N)] of integer noise; for Gaussian noise by Poisson's formula unless it is mostly zero."""
+    """E[cos(angle N)] of integer noise; for Gaussian noise by Poisson summation, unless it is mostly zero."""
     if isinstance(law, DiscreteLaplace):
         a = math.exp(-1 / float(law.scale))
         return np.asarray((1 - a) ** 2 / (1 - 2 * a * np.cos(angles) + a * a))
     if not isinstance(law, DiscreteGaussian):
-        raise TypeError(f"{law!r} is no law of integer noise")
+        raise TypeError(f"{law!r} is not a law of integer noise")
     sigma = math.sqrt(law.variance_parameter)
     if sigma < 0.5:
         masses = law.pmf(np.arange(6))
         return np.asarray(masses[0] + 2 * sum(m * np.cos(y * angles) for y, m in enumerate(masses[1:], 1)))
     wrapped = np.remainder(angles + np.pi, 2 * np.pi) - np.pi
-    images = np.arange(-2, 3) if sigma < 3 else np.zeros(1)  # further ones weigh less than 1e-15
+    images = np.arange(-2, 3) if sigma < 3 else np.zeros(1)  # further ones contribute less than 1e-15
     total = float(np.exp(-0.5 * (2 * np.pi * sigma * images) ** 2).sum())
     return np.asarray(sum(np.exp(-0.5 * (sigma * (wrapped + 2 * np.pi * k)) ** 2) for k in images) / total)
 

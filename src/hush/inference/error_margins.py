@@ -1,8 +1,8 @@
-"""ErrorMargins: half the widths of the intervals of many sums at once; sums with the same law share it.
+"""ErrorMargins: half the widths of the intervals of many sums at once; sums with the same error law share it.
 
-Where the noise treats the levels of an attribute alike, sums that differ only by the order of its levels have the same
-law, so that a whole table of cells often has one. Where laws differ and there are too many to compute, or the law is
-not known, the margin is z standard errors plus half a count for each unit of the largest coefficient.
+If the noise treats the levels of an attribute alike, sums that differ only in the order of its levels have the same
+law, so that all cells of a table often share one. If too many laws differ, or a law is unknown, the margin is z
+standard errors plus half the largest coefficient, because counts come in steps of 1.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from hush.privacy.noise import Noise
 
 MOST_WORK = 1 << 23  # cells visited to find the laws of one answer
 MOST_LAWS = 512
-BATCH = 2**20  # numbers of a block held at once
+NUMBERS_HELD = 2**20  # of a block, at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OtherNoise:
-    """Noise beside that of the counts: its coefficients in every sum, its law, and what else the margin allows for."""
+    """Noise besides that of the counts: its coefficients in every sum, its law, and what to add to the margin."""
 
     coefficients: Floats  # (sums, numbers)
     law: Noise
     slack: Floats  # (sums,)
 
 
-KnownLaws = tuple[tuple[ErrorLaw, ...], Integers]  # laws, and for each sum the place of its law
+KnownLaws = tuple[tuple[ErrorLaw, ...], Integers]  # laws, and for each sum the index of its law
 
 
 class ErrorMargins:
-    """The margins of some sums, from their laws where these are known; laws are found when they are first asked for."""
+    """The margins of some sums, from their error laws if known; laws are computed when first needed."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ErrorMargins:
 
     @cached_property
     def known(self) -> KnownLaws | None:
-        """The laws, and the place of each sum's law among them; None where they are not known."""
+        """The laws, and the index of each sum's law; None if unknown."""
         return self._find()
 
     def at(self, level: float) -> Floats:
@@ -90,9 +90,10 @@ def sum_margins(
 ) -> ErrorMargins:
     """The margins of sums over the cells of a clique, for every combination of levels of the first `groups` attributes.
 
-    The sums are those of `Estimates.covariance`; `std_error` has their standard errors, `others` the noise beside the
-    counts' that is in them.
+    The sums are those of `Estimates.covariance`; `std_error` has their standard errors, and `others` the noise in them
+    besides that of the counts.
     """
+    # One row of coefficients per sum; what to add to the margins.
     sizes = estimates.domain.sizes(clique)
     shape = sizes[:groups]
     sums = np.broadcast_to(coefficients, sizes).reshape(math.prod(shape), -1)
@@ -100,13 +101,14 @@ def sum_margins(
     slack = sum((other.slack for other in others), np.zeros(len(sums)))
     beside = [np.sort(np.abs(other.coefficients), axis=1) for other in others]
 
+    # Sums of one kind have the same law: the same levels up to permutation, coefficients, other noise and slack.
     def kinds() -> Integers | None:
-        if beside:
-            crossed = _kinds(np.column_stack([own, *beside, slack])) if (own := counted()) is not None else None
-            return crossed
-        return counted()
+        by_counts = kinds_by_counts()
+        if not beside or by_counts is None:
+            return by_counts
+        return _kinds(np.column_stack([by_counts, *beside, slack]))
 
-    def counted() -> Integers | None:
+    def kinds_by_counts() -> Integers | None:
         named = zip(clique[:groups], shape, strict=True)
         places = _crossed([np.zeros(n, int) if estimates.alike(name) else np.arange(n) for name, n in named])
         if (sums == sums[:1]).all():
@@ -156,7 +158,7 @@ def product_margins(
 def largest_coefficients(block: LinearOperator) -> Floats:
     """The largest absolute coefficient of every query of a block, (rows,)."""
     rows, columns = block.shape
-    step = max(1, BATCH // rows)
+    step = max(1, NUMBERS_HELD // rows)
     largest = np.zeros(rows)
     for start in range(0, columns, step):
         width = min(step, columns - start)
@@ -167,7 +169,7 @@ def largest_coefficients(block: LinearOperator) -> Floats:
 
 
 def _known(kinds: Integers | None, law: Callable[[int], ErrorLaw | None], cells: int) -> KnownLaws | None:
-    """One law for each kind of sum; None if some is not known, or there are too many."""
+    """One law for each kind of sum; None if one is unknown, or there are too many."""
     if kinds is None:
         return None
     _, firsts, places = np.unique(kinds, return_index=True, return_inverse=True)
@@ -178,7 +180,7 @@ def _known(kinds: Integers | None, law: Callable[[int], ErrorLaw | None], cells:
 
 
 def _kinds(rows: Floats) -> Integers:
-    """The number of each row among the different ones."""
+    """The index of each row among the distinct rows."""
     return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1].ravel())
 
 

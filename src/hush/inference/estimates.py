@@ -1,4 +1,10 @@
-"""Estimates: the questions that every release answers, whatever its mechanism."""
+"""Estimates: the questions that every release answers, for any mechanism; and two small implementations.
+
+`Estimates` is the protocol. `ConstantColumnEstimates` adds columns of a single level to estimates that leave them out:
+every row has the only level of such a column, so the table over ("country", "sex") holds the counts of ("sex",) if
+`country` has one level; workloads leave these columns out, and nothing is measured for them. `ZeroEstimates` answers 0
+to everything, the yardstick of mechanisms that measure something.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +26,7 @@ Varying = TypeVar("Varying", bound="Estimates")
 class Estimates(Protocol):
     """Unbiased or model-based estimates of tables of counts, with their errors; pure post-processing.
 
-    Cliques come and go in the caller's attribute order.
+    Tables have their axes in the order of the caller's clique.
     """
 
     @property
@@ -28,15 +34,15 @@ class Estimates(Protocol):
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The largest cliques that can be estimated; so can any subset of one, with any columns of a single level."""
+        """The largest cliques whose tables can be estimated; so can any subset, and any columns of a single level."""
 
     def covers(self, clique: Clique) -> bool:
         """Whether the table over a clique can be estimated."""
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> Estimates | None:
-        """Estimates of a table for these sums alone, where some that it does not cover are known; None otherwise.
+        """Estimates for certain sums over a table that is not covered, if the sums are known; None otherwise.
 
-        The sums are those of `covariance`. Its sums are unbiased; its single counts mean nothing.
+        The sums are those of `covariance`. The estimates of these sums are unbiased; single counts are meaningless.
         """
 
     def counts(self, clique: Clique) -> Floats:
@@ -47,13 +53,13 @@ class Estimates(Protocol):
 
         `first` and `second` are coefficients of shape `domain.sizes(clique)`. For each cell g of the first `groups`
         axes the sums are f_g = sum_x first[g, x] count[g, x], and likewise for `second`; returns cov(f_g, s_g) with the
-        shape of those axes. With first = second = 1 and all axes grouped it is the variance of every cell.
+        shape of those axes. With first = second = 1 and all axes grouped, that is the variance of every cell.
         """
 
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
         """The estimated answers to a product of query blocks on a clique and their variances, one axis per block.
 
-        WorkloadError where the product cannot be estimated; it may be possible without the table over the clique.
+        WorkloadError if the product cannot be estimated; it may be known even if the table is not.
         """
 
     @property
@@ -61,12 +67,12 @@ class Estimates(Protocol):
         """Whether some of the noise has Laplace tails."""
 
     def alike(self, name: str) -> bool:
-        """Whether the noise treats all levels of an attribute alike, so that errors stay when levels change places."""
+        """Whether the noise treats all levels of an attribute alike: permuting them does not change any error."""
 
     def error_law(
         self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None
     ) -> ErrorLaw | None:
-        """The law of the error of one sum over the cells of a clique; None if it is not known or too much work.
+        """The law of the error of one sum over the cells of a clique; None if unknown or too costly.
 
         With `blocks`, the sum is one of the queries of that product, as `product` estimates them.
         """
@@ -74,16 +80,16 @@ class Estimates(Protocol):
 
 @runtime_checkable
 class BoundedEstimates(Protocol):
-    """Estimates some of whose tables have no covariances, but a bound on their error as a whole."""
+    """Estimates with tables that have no covariances, but a bound on their total error."""
 
     def has_covariance(self, clique: Clique) -> bool:
         """Whether the covariances of a table are known."""
 
     def l1_bound(self, clique: Clique, level: float) -> float:
-        """A bound on sum_x |estimated count - true count|; NaN where there is none."""
+        """A bound on sum_x |estimated count - true count|; NaN if there is none."""
 
     def margin(self, clique: Clique, lowest: Floats, highest: Floats, level: float) -> Floats:
-        """How far sums over a table with coefficients between these can be off; NaN where it is not known."""
+        """A bound on the error of sums over a table with coefficients between these; NaN if unknown."""
 
 
 class ConstantColumnEstimates(Generic[Varying]):
@@ -99,7 +105,7 @@ class ConstantColumnEstimates(Generic[Varying]):
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The largest cliques without columns of a single level, which may be added to each."""
+        """The largest cliques, without columns of a single level; these may be added to each."""
         return self.varying.cliques
 
     def covers(self, clique: Clique) -> bool:
@@ -129,7 +135,7 @@ class ConstantColumnEstimates(Generic[Varying]):
         names = self._domain.varying(clique)
         values, variances = self.varying.product(names, [block_of[name] for name in names])
         for name in clique:
-            if name not in names:  # the only level has coefficient c in a query
+            if name not in names:  # every query has one coefficient for the only level
                 column = block_of[name].matmat(np.ones((1, 1)))[:, 0]
                 values, variances = np.multiply.outer(values, column), np.multiply.outer(variances, column**2)
                 names = (*names, name)
@@ -147,18 +153,18 @@ class ConstantColumnEstimates(Generic[Varying]):
     ) -> ErrorLaw | None:
         names = self._domain.varying(clique)
         table = np.reshape(coefficients, self._domain.sizes(names))
-        if blocks is not None:  # `coefficients` are those of the query over the levels, constant columns included
+        if blocks is not None:  # `coefficients` include those of constant columns already
             blocks = [block for name, block in zip(clique, blocks, strict=True) if name in names]
         return self.varying.error_law(names, table, blocks)
 
 
 def without_constant_columns(estimates: Estimates) -> Estimates:
-    """The estimates that know the columns of several levels alone, and are asked about these alone."""
+    """The wrapped estimates, which know only columns of several levels."""
     return estimates.varying if isinstance(estimates, ConstantColumnEstimates) else estimates
 
 
 class ZeroEstimates:
-    """A count of 0 in every cell of every table; implements `Estimates`, with NaN for what is not known.
+    """A count of 0 in every cell of every table; implements `Estimates`, with NaN for every variance.
 
     >>> zeros = ZeroEstimates(Domain({"a": 2, "b": 3}), [("a",)])
     >>> zeros.counts(("b",)).tolist(), zeros.cliques
@@ -173,7 +179,7 @@ class ZeroEstimates:
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The largest tables that were asked for; any other is as good."""
+        """The largest requested tables, though any table is covered."""
         return self._asked
 
     def covers(self, clique: Clique) -> bool:
@@ -181,7 +187,7 @@ class ZeroEstimates:
         return True
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
-        """None: every table is known cell by cell."""
+        """None, because every table is covered."""
 
     def counts(self, clique: Clique) -> Floats:
         sizes, cells = self.domain.sizes(clique), self.domain.size(clique)
@@ -200,4 +206,4 @@ class ZeroEstimates:
         return True
 
     def error_law(self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None) -> None:
-        """None: without noise, the error has no law."""
+        """None, because the error is not that of noise."""

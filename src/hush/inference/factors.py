@@ -1,4 +1,4 @@
-"""Factors: one table per clique, all of them in one flat vector."""
+"""Factors: the layout of one table per clique in one flat vector."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hush.core.constraints import check_axes
 from hush.core.domain import Clique, Domain
 from hush.core.errors import SizeError, WorkloadError
 
-MOST_CELLS = 1 << 60
+MOST_CELLS = 1 << 60  # so that offsets fit in 64-bit integers
 
 
 class Factors:
-    """Where the table of each clique stands in a flat vector: potentials theta, marginals mu, gradients.
+    """The place of each clique's table in a flat vector, such as potentials theta, marginals mu or gradients.
 
-    `cliques` are in domain order each, without repetitions, in order of first appearance; table i takes the cells
-    `offsets[i] .. offsets[i + 1] - 1` in row-major order.
+    Each clique is in domain order; cliques are in order of first appearance, without repetitions. Table i takes the
+    cells `offsets[i] .. offsets[i + 1] - 1` in row-major order.
 
     >>> factors = Factors(Domain({"a": 2, "b": 3, "c": 4}), [("b", "a"), ("c",), ("a", "b")])
     >>> factors.cliques, factors.size
@@ -61,11 +61,11 @@ class Factors:
         return [self.table(flat, index) for index in range(len(self.cliques))]
 
     def index(self, clique: Iterable[str]) -> int:
-        """The position of a clique, whatever the order of its names."""
+        """The position of a clique, given in any order."""
         names = self.domain.clique(clique)
         index = self._index.get(names)
         if index is None:
-            raise WorkloadError(f"{names!r} is none of the {len(self)} cliques; add it to them")
+            raise WorkloadError(f"{names!r} is not among the {len(self)} cliques; add it to them")
         return index
 
     def __contains__(self, clique: Iterable[str]) -> bool:

@@ -1,14 +1,14 @@
 """Unbiased estimates from the noisy answers to a linear strategy: least squares, local or global.
 
 Local: each question is answered from one product of the strategy. From answers y of a product with factors Q_g, the
-counts are (kron_g Q_g^+) y and a sum with coefficients f has variance s^2 |(kron_g (Q_g^+)^T) f|^2, with s^2 the
-variance of the product's noise; factor by factor, axis by axis.
+counts are (kron_g Q_g^+) y, and a sum with coefficients f has variance s^2 |(kron_g (Q_g^+)^T) f|^2, where s^2 is the
+variance of the product's noise. Both are computed factor by factor.
 
 Global: every question is answered from all products together. The estimate minimises sum_j |Q_j x - y_j|^2 / s_j^2, by
-LSMR without any matrix, so answers of all tables agree. A sum with coefficients f has the exact variance f^T N^+ f; see
+LSMR without any matrix, so that all tables agree. A sum with coefficients f has the exact variance f^T N^+ f; see
 `JointPrecision`.
 
-Reference: [HDMM, sec. 3.6] for both, which names the global one as the better; [Fong and Saunders 2011] for LSMR.
+Reference: [HDMM, sec. 3.6] for both; it prefers the global estimate. [Fong and Saunders 2011] for LSMR.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -36,18 +36,18 @@ LinearMeasurements: TypeAlias = Measurements[LinearStrategy]
 
 
 def measured_products(answers: LinearMeasurements) -> list[ProductStrategy]:
-    """The products of a strategy whose answers are there."""
+    """The products of a strategy that were measured."""
     products = answers.strategy.products
     return [product for product, filled in zip(products, answers.filled.tolist(), strict=True) if filled]
 
 
 def answers_of(answers: LinearMeasurements, product: ProductStrategy) -> Floats:
-    """The answers of a product over the scale of its integers."""
+    """The answers of a product, divided by the scale of its integers."""
     return answers[answers.strategy.products.index(product)] / product.query.scale
 
 
 class _ProductEstimates:
-    """What local and global estimates share: the answers, and the products of the strategy that they are from."""
+    """The common part of local and global estimates: the answers, and the products that they belong to."""
 
     def __init__(self, answers: LinearMeasurements, products: Sequence[ProductStrategy]) -> None:
         self._answers = answers
@@ -71,12 +71,8 @@ class _ProductEstimates:
     def laplace(self) -> bool:
         return self._answers.strategy.noise is NoiseKind.LAPLACE
 
-    def _raw(self, product: ProductStrategy) -> np.ndarray[Any, Any]:
-        """The noisy integers of a product."""
-        return self._answers[self._answers.strategy.products.index(product)]
-
     def _largest(self, product: ProductStrategy) -> float:
-        """The largest of them."""
+        """The largest noisy integer of a product."""
         index = self._answers.strategy.products.index(product)
         if index not in self._largest_known:
             self._largest_known[index] = largest_of(self._answers[index])
@@ -87,9 +83,9 @@ class _ProductEstimates:
 
 
 class LocalEstimates(_ProductEstimates):
-    """Unbiased counts from the product that knows them best; tables of two products may differ within their errors.
+    """Unbiased counts, each table from the product of least variance; implements `Estimates`.
 
-    Implements `Estimates`.
+    Tables from different products need not agree.
     """
 
     def __init__(self, answers: LinearMeasurements, *, only: ProductStrategy | None = None) -> None:
@@ -97,7 +93,7 @@ class LocalEstimates(_ProductEstimates):
         self._only = only
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> LocalEstimates | None:
-        """Estimates from the product that knows these sums best; its counts have least norm."""
+        """Estimates from the product of least variance for these sums; undetermined counts have least norm."""
         able = [product for product in self._products if product.supports_sums(clique, coefficients, groups)]
         views = [LocalEstimates(self._answers, only=product) for product in able]
         return min(
@@ -117,12 +113,14 @@ class LocalEstimates(_ProductEstimates):
         return values, product.variances(names, blocks)
 
     def product_of_levels(self, clique: Clique) -> ProductStrategy | None:
-        """The product that the counts of a clique are from; None if it measures some of their columns together."""
+        """The product that the counts of a clique are estimated from; None if a factor covers several of its columns."""
         product = self._best(clique, self._levels(clique))
         apart = all(len(group) == 1 for group in product.groups if set(group) & set(clique))
         return product if apart else None
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
+        # cov = s^2 first^T (kron_g inverse Gram_g) second, as one einsum. `left` and `right` have the subscripts of the
+        # two sums' attributes, which are the same for grouped attributes.
         names = self.domain.check(clique)
         product = self._best(names, self._levels(names))
         letters = iter(string.ascii_letters)
@@ -133,9 +131,9 @@ class LocalEstimates(_ProductEstimates):
         scale = product.variance
         for group, sizes, factor in zip(product.groups, product.sizes, product.factors, strict=True):
             inside = [name for name in group if name in left]
-            if not inside:
+            if not inside:  # the variance of the total over this group
                 scale *= factor.total_variance(product.blocks_of((), ())[product.groups.index(group)])
-            elif len(group) == 1:
+            elif len(group) == 1:  # variances of its levels if grouped, else (Q^+)^T applied to both sums
                 axis = names.index(inside[0])
                 if axis < groups:
                     operands.append((factor.query_variances(Identity(sizes[0])), left[inside[0]]))
@@ -175,8 +173,8 @@ class LocalEstimates(_ProductEstimates):
         return ErrorLaw([part], rounding_error(part[0], part[1], self._largest(product)))
 
     def _values(self, product: ProductStrategy, names: Clique) -> Floats:
-        """The estimated counts over some attributes of a product; totals come first, while they shrink the work."""
-        tensor = self._raw(product)
+        """The estimated counts over some attributes of a product; others are summed out first, to save work."""
+        tensor = self._answers[self._answers.strategy.products.index(product)]
         kept: list[tuple[AxisStrategy, Clique, tuple[int, ...]]] = []
         for axis in reversed(range(len(product.factors))):
             group, factor = product.groups[axis], product.factors[axis]
@@ -201,8 +199,8 @@ class LocalEstimates(_ProductEstimates):
 
 def _unsupported(names: Clique) -> WorkloadError:
     return WorkloadError(
-        f"the queries on {', '.join(names) or 'the total'} are no combination of what was measured; "
-        "a workload with them would have supported them"
+        f"the queries on {', '.join(names) or 'the total'} cannot be answered from what was measured; include them in "
+        "the workload of the next release"
     )
 
 
@@ -214,14 +212,11 @@ def _joint(
     left: dict[str, str],
     right: dict[str, str],
 ) -> tuple[Floats, str]:
-    """The covariance of the cells of one group of attributes, others summed out, with the subscripts of its axes."""
+    """The covariance of the cells of one factor, attributes outside the clique summed out, and its subscripts."""
     tensor = factor.inverse_gram.reshape(sizes + sizes)
     outside = axes_outside(group, inside)
     tensor = tensor.sum(axis=(*outside, *(axis + len(group) for axis in outside)))
     return tensor, "".join(left[name] for name in inside) + "".join(right[name] for name in inside)
-
-
-_CONVERGED = (0, 1, 2, 4, 5)  # LSMR's reasons to stop that mean a solution
 
 
 class GlobalEstimates(_ProductEstimates):
@@ -232,16 +227,16 @@ class GlobalEstimates(_ProductEstimates):
         whole = answers.filled.all()
         self._joint = strategy.joint if whole else JointPrecision(strategy.domain, measured_products(answers))
         super().__init__(answers, self._joint.products)
-        self._sums = sums  # whether it is asked for sums that are known to be supported
+        self._sums = sums  # whether only supported sums will be requested
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> GlobalEstimates | None:
-        """The same estimates, where some product knows these sums; their counts have least norm."""
+        """The same estimates, if some product determines these sums; undetermined counts have least norm."""
         known = any(product.supports_sums(clique, coefficients, groups) for product in self._products)
         return GlobalEstimates(self._answers, sums=True) if known else None
 
     @cached_property
     def cells(self) -> Floats:
-        """The estimated counts over all measured attributes; those that no product supports have least norm."""
+        """The estimated counts over all measured attributes; undetermined counts have least norm."""
         joint, products = self._joint, self._products
         if joint.small:
             weighted = zip(products, joint.noise_variances, strict=True)
@@ -267,8 +262,8 @@ class GlobalEstimates(_ProductEstimates):
             [answers_of(self._answers, p).ravel() * s for p, s in zip(products, scales, strict=True)]
         )
         cells, stop, *_ = lsmr(operator, noisy, atol=1e-11, btol=1e-11, conlim=0.0, maxiter=20_000)
-        if stop not in _CONVERGED:
-            raise ConvergenceError("least squares over all tables did not converge; use local least squares")
+        if stop not in (0, 1, 2, 4, 5):  # the others mean that LSMR found no solution
+            raise ConvergenceError("global least squares did not converge; use local least squares")
         return np.asarray(cells.reshape(joint.sizes))
 
     def counts(self, clique: Clique) -> Floats:
@@ -295,7 +290,10 @@ class GlobalEstimates(_ProductEstimates):
         names = self.domain.check(clique)
         self._require(names, self._levels(names))
         if self._joint.small:
-            return _grouped(self._joint.marginal(names), first, second, groups)
+            k, letters = first.ndim, string.ascii_letters
+            rows, columns = letters[:k], letters[:groups] + letters[k : 2 * k - groups]
+            subscripts = f"{rows},{rows}{columns},{columns}->{rows[:groups]}"
+            return np.asarray(np.einsum(subscripts, first, self._joint.marginal(names), second, optimize=True))
         covariances = np.empty(self.domain.sizes(names)[:groups])
         for group in np.ndindex(covariances.shape):
             left, right = (np.zeros(side.shape) for side in (first, second))
@@ -309,7 +307,7 @@ class GlobalEstimates(_ProductEstimates):
     def error_law(
         self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None
     ) -> ErrorLaw | None:
-        """N^+ f, brought to the answers of every product; only where N^+ is held as a matrix."""
+        """The law with the coefficients of N^+ f on all answers; None unless N^+ is held as a matrix."""
         joint, names = self._joint, self.domain.check(clique)
         if not joint.small:
             return None
@@ -335,12 +333,3 @@ class GlobalEstimates(_ProductEstimates):
     def _require(self, names: Clique, blocks: Sequence[LinearOperator]) -> None:
         if not (self._sums or any(product.supports(names, blocks) for product in self._products)):
             raise _unsupported(names)
-
-
-def _grouped(covariance: Floats, first: Floats, second: Floats, groups: int) -> Floats:
-    """The covariance of two sums for every level of the leading axes; `covariance` has every axis twice."""
-    k = first.ndim
-    left, right = string.ascii_lowercase[:k], string.ascii_lowercase[:groups] + string.ascii_uppercase[groups:k]
-    return np.asarray(
-        np.einsum(f"{left},{left}{right},{right}->{left[:groups]}", first, covariance, second, optimize=True)
-    )

@@ -1,11 +1,26 @@
 """Non-negative consistent tables, and whole ones: biased post-processing of unbiased marginals.
 
-Unbiased noisy counts can be negative. Here tables over several cliques are moved, as little as can be in weighted
-squared distance, to tables that are non-negative, have one total and agree on whatever they share: the nearest point of
-the local polytope. The result is biased upwards where true counts are small, and its error bars are not those of the
-estimates. Use it for display and for tools that cannot take negative counts, and the unbiased estimates for inference.
+Unbiased noisy counts can be negative. Tables over several cliques are moved to the nearest point of the local polytope,
+in weighted squared distance. The result is biased upwards where true counts are small, and the standard errors of the
+estimates do not apply to it. Use it for display, and for tools that cannot take negative counts.
 
-Tables that agree on every shared margin need not come from any data set.
+The local polytope holds the non-negative tables that agree on all they share:
+
+    C = {mu_r >= 0, mu_r and mu_s have the same margin over r and s, mu_r adds up to N, forbidden cells are 0}.
+
+It contains the marginals of every distribution, and more: if cliques form loops, some tables that agree belong to no
+distribution, nor to any data set. Tables that agree form an affine space. The projection onto it, in the norm
+|x|^2 = sum_r w_r |x_r|^2, is a weighted mean of centred margins: in the mean over A, table r has the weight
+w_r / prod_{r - A} n_i. The nearest point of C to a target t is found from the dual: with x(lambda) the projection of
+t + lambda,
+
+    max over lambda >= 0 of  d(lambda) = |x(lambda) - t|^2 / 2 - <lambda, x(lambda)>
+
+by ascent lambda <- max(lambda - x(lambda), 0), which alone is Dykstra's method, with momentum and restarts. Mixing in a
+little of the uniform tables, which are inside C, brings x(lambda) into C. The squared distance of the mixture, halved,
+minus d(lambda) bounds how much further it is from t than the nearest point.
+
+Reference: [Boyle and Dykstra 1986]; [Beck and Teboulle 2009] for momentum; [ResidualPlanner, Thm 4.7] for the margins.
 """
 
 from __future__ import annotations
@@ -25,28 +40,28 @@ from hush.core.solution import SOLVED, Solution
 from hush.inference._kernels import agree, extrapolate, step_up, weighted_sums
 from hush.inference.factors import Factors
 
-CHECK_EVERY = 10
-MASS_MOVED = 1e-7  # of the total in any table, when forbidden cells rule out mixing
+ITERATIONS_PER_CHECK = 10  # of the gap
+MASS_MOVED = 1e-7  # of the total, by which tables may disagree if forbidden cells rule out mixing
 Tables = dict[Clique, Floats]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
-    """A point of the polytope, multipliers that say how near it is, and the bound: half a squared distance."""
+    """A point of the polytope, and the multipliers and the gap that certify how near it is to the target."""
 
     counts: Floats
     agreeing: Floats  # x(lambda), which may be a little below zero
     multipliers: Floats
-    gap: float
-    share: float
+    gap: float  # bounds half its squared distance from the target, minus that of the nearest point
+    share: float  # of the total that had to move to enter the polytope
     iterations: int
     solved: bool
 
 
 class LocalPolytope:
-    """Tables over the cliques of `factors` that add up to `total`; `weights` are those of the norm, one per clique.
+    """Tables over the cliques of `factors` that add up to `total`, in the norm with one weight per clique.
 
-    `allowed` has a table of truth values for each clique with forbidden cells.
+    `allowed` has a boolean table for each clique with forbidden cells.
 
     >>> from hush.core.domain import Domain
     >>> factors = Factors(Domain({"a": 2, "b": 2}), [("a", "b"), ("a",)])
@@ -71,11 +86,11 @@ class LocalPolytope:
         self._margins = _shared_margins(factors, weights)
 
     def evenly(self) -> LocalPolytope:
-        """The same tables in the norm of equal weights, where projections need the fewest iterations."""
+        """The same polytope in the norm of equal weights, where projections take the fewest iterations."""
         return LocalPolytope(self.factors, np.ones(len(self.factors)), self.total, self._allowed)
 
     def agree(self, flat: Floats, total: float | None = None) -> Floats:
-        """The nearest tables that agree and add up to `total`, in place; they may be negative."""
+        """Replace tables by the nearest ones that agree and add up to `total`; they may be negative."""
         agree(flat, self.factors.offsets, *self._margins, self.total if total is None else total, self._scratch)
         return flat
 
@@ -95,45 +110,45 @@ class LocalPolytope:
     ) -> Nearest:
         """The point of the polytope nearest to a target, up to `gap` in half its squared distance.
 
-        `share` limits how much of the uniform tables may be mixed in; with forbidden cells the limit is `MASS_MOVED`.
+        `share` limits how much of the uniform tables is mixed in; with forbidden cells the limit is `MASS_MOVED`.
         """
         share = MASS_MOVED if self.blocked.size else share
-        owed = np.zeros(target.size) if multipliers is None else multipliers
-        ahead, point = owed.copy(), np.empty(target.size)
+        lambdas = np.zeros(target.size) if multipliers is None else multipliers
+        ahead, point = lambdas.copy(), np.empty(target.size)
         offsets, pace, count = self.factors.offsets, 1.0, 0
         scratch = self._scratch
         while True:
-            nearest = self._certified(target, owed, count)
+            nearest = self._certified(target, lambdas, count)
             if nearest.gap <= gap and nearest.share <= share:
                 return nearest
             if count >= iterations:
-                return Nearest(nearest.counts, nearest.agreeing, owed, nearest.gap, nearest.share, count, False)
+                return Nearest(nearest.counts, nearest.agreeing, lambdas, nearest.gap, nearest.share, count, False)
             del nearest
-            for _ in range(CHECK_EVERY):
+            for _ in range(ITERATIONS_PER_CHECK):
                 np.add(target, ahead, out=point)
                 agree(point, offsets, *self._margins, self.total, scratch)
-                if step_up(ahead, point, owed, self.blocked, offsets, self.weights) > 0.0:
+                if step_up(ahead, point, lambdas, self.blocked, offsets, self.weights) > 0.0:
                     pace = 1.0
-                faster = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * pace * pace))
-                extrapolate(ahead, point, owed, self.blocked, (pace - 1.0) / faster)
-                pace = faster
+                next_pace = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * pace * pace))
+                extrapolate(ahead, point, lambdas, self.blocked, (pace - 1.0) / next_pace)
+                pace = next_pace
                 count += 1
 
-    def _certified(self, target: Floats, owed: Floats, count: int) -> Nearest:
-        """A point of the polytope at these multipliers, and how near it is."""
+    def _certified(self, target: Floats, lambdas: Floats, count: int) -> Nearest:
+        """The point of the polytope for these multipliers, and its gap."""
         offsets = self.factors.offsets
-        point = self.agree(target + owed)
-        squares, products = weighted_sums(point, target, owed, offsets, self.weights)
+        point = self.agree(target + lambdas)
+        squares, products = weighted_sums(point, target, lambdas, offsets, self.weights)
         counts, share = self.enter(point)
-        above, _ = weighted_sums(counts, target, owed, offsets, self.weights)
+        above, _ = weighted_sums(counts, target, lambdas, offsets, self.weights)
         gap = max(0.5 * (above - squares) + products, 0.0)
-        return Nearest(counts, point, owed, gap, share, count, True)
+        return Nearest(counts, point, lambdas, gap, share, count, True)
 
     def enter(self, point: Floats) -> tuple[Floats, float]:
-        """Make tables that agree non-negative; also return the share of the total that had to move.
+        """Tables that agree, made non-negative, and the share of the total that had to move.
 
-        With forbidden cells there is no uniform table to mix in: what is out of bounds is cut off and every table is
-        scaled to the total, so that tables agree only up to the share.
+        With forbidden cells the uniform tables are not allowed: negative and forbidden cells become 0 and every table
+        is scaled to the total, so that tables agree only up to the share.
         """
         starts = self.factors.offsets[:-1]
         if not self.blocked.size:
@@ -142,19 +157,20 @@ class LocalPolytope:
             mixed = (1 - share) * point
             mixed += np.repeat(share * self._uniform, np.diff(self.factors.offsets))
             return np.maximum(mixed, 0.0, out=mixed), share
-        cut = np.maximum(point, 0.0)
-        cut[self.blocked] = 0.0
-        moved = float(np.add.reduceat(np.abs(cut - point), starts).max()) / self.total
-        sums = np.add.reduceat(cut, starts)
-        cut *= np.repeat(self.total / np.where(sums > 0, sums, 1.0), np.diff(self.factors.offsets))
-        return cut, moved
+        clipped = np.maximum(point, 0.0)
+        clipped[self.blocked] = 0.0
+        moved = float(np.add.reduceat(np.abs(clipped - point), starts).max()) / self.total
+        sums = np.add.reduceat(clipped, starts)
+        clipped *= np.repeat(self.total / np.where(sums > 0, sums, 1.0), np.diff(self.factors.offsets))
+        return clipped, moved
 
 
 def _shared_margins(factors: Factors, weights: Floats) -> tuple[Any, ...]:
-    """Which margins every table shares with others, where their means are kept, and the weights of the means.
+    """The arguments of the kernel `agree`: the margins that each table shares with others, and its weights in them.
 
-    Attributes of one level are left out: a centred margin over one is zero.
+    Attributes of one level are left out, because a centred margin over one is zero.
     """
+    # For every table all its margins, as masks of axes, and the weight of the table in each.
     domain = factors.domain
     cliques = [tuple(name for name in clique if domain[name] > 1) for clique in factors.cliques]
     sums: dict[Clique, float] = {}
@@ -168,6 +184,8 @@ def _shared_margins(factors: Factors, weights: Floats) -> tuple[Any, ...]:
             sums[kept] = sums.get(kept, 0.0) + share
             holders[kept] = holders.get(kept, 0) + 1
         listed.append([(mask, kept, share) for kept, mask, share in margins])
+
+    # Space for the mean of every margin that several tables have; the total comes first.
     starts: dict[Clique, int] = {(): 0}
     size = 1
     for kept, count in holders.items():
@@ -198,10 +216,10 @@ def nonnegative_tables(
 ) -> Solution[Tables]:
     """The nearest tables that are non-negative, add up to one total and agree on shared margins. Biased.
 
-    `total` is the first table's sum by default, and at least 0; `weights` says how much each table's squared distance
-    counts (1 by default; one over its variance is sensible). `tolerance` is the share of the uniform table that may be
-    mixed in to lift cells that are still below zero; `stats` has that share (`uniform_share`), `iterations`, `negative`
-    (the furthest below zero before mixing) and `moved` (the root mean square change of a cell).
+    `total` is the sum of the first table by default, and at least 0. `weights` are those of each table's squared
+    distance (1 by default; one over its variance is sensible). `tolerance` is the share of the uniform table that may
+    be mixed in to lift cells that are still below zero. `stats` has that share (`uniform_share`), `iterations`,
+    `negative` (the lowest cell before mixing) and `moved` (the root mean square change of a cell).
 
     Complexity: O(|A| cells(A)) per table and iteration; tens to hundreds of iterations.
     """
@@ -213,22 +231,22 @@ def nonnegative_tables(
     factors = Factors(domain, start)
     target = np.concatenate([table.ravel() for table in start.values()])
     counts, stats, status = np.zeros(target.size), {"iterations": 0.0, "uniform_share": 0.0, "negative": 0.0}, SOLVED
-    if fixed > 0:  # a total of zero leaves zeros alone
+    if fixed > 0:  # otherwise all cells are zero
         polytope = LocalPolytope(factors, np.array([stated.get(clique, 1.0) for clique in factors.cliques]), fixed)
         nearest = polytope.nearest(target, share=tolerance, iterations=iterations)
         counts, negative = nearest.counts, max(0.0, -float(nearest.agreeing.min()))
         stats = {"iterations": float(nearest.iterations), "uniform_share": nearest.share, "negative": negative}
         if not nearest.solved:
             status = (
-                f"a share of {nearest.share:.2g} of the uniform table was needed after {nearest.iterations} iterations"
-                f", tolerance {tolerance:g}; raise iterations or the tolerance, or ask for smaller tables"
+                f"after {nearest.iterations} iterations a share of {nearest.share:.2g} of the uniform table was needed"
+                f", more than the tolerance {tolerance:g}; raise iterations or tolerance, or ask for smaller tables"
             )
     stats["moved"] = math.sqrt(float(np.mean((counts - target) ** 2)))
     return Solution(value=dict(zip(factors.cliques, factors.tables(counts), strict=True)), status=status, stats=stats)
 
 
 def checked_tables(domain: Domain, tables: Mapping[Clique, Any]) -> Tables:
-    """Tables as arrays, each in the domain order of its clique; refuses misfits."""
+    """Tables as arrays, each in the domain order of its clique; refuses wrong shapes and repeated cliques."""
     if not tables:
         raise WorkloadError("no tables were given; give at least one")
     checked: Tables = {}
@@ -246,9 +264,9 @@ def checked_tables(domain: Domain, tables: Mapping[Clique, Any]) -> Tables:
 def whole_tables(domain: Domain, tables: Mapping[Clique, Any], *, total: int | None = None) -> dict[Clique, Integers]:
     """Non-negative integers within one of each cell of non-negative tables that agree with one another.
 
-    What agrees afterwards, exactly: every table has the total, and two tables whose cliques, in domain order, begin
-    with the same attributes agree on the margin over those. What does not: other shared margins, each of which is
-    within its number of added cells of the value before. `total` is the rounded sum of the first table by default.
+    Every table has exactly the total, and two tables whose cliques, in domain order, begin with the same attributes
+    agree exactly on the margin over those. Other shared margins may differ, each by less than the number of cells that
+    it adds up. `total` is the rounded sum of the first table by default.
 
     >>> from hush.core.domain import Domain
     >>> whole_tables(Domain({"a": 2, "b": 2}), {("a", "b"): [[0.4, 0.3], [0.2, 2.1]]})[("a", "b")].tolist()
@@ -258,11 +276,11 @@ def whole_tables(domain: Domain, tables: Mapping[Clique, Any], *, total: int | N
     for clique, table in checked.items():
         if table.min() < 0:
             raise DataError(f"the table over {clique!r} has negative cells; make it non-negative first")
-    wanted = round(float(next(iter(checked.values())).sum())) if total is None else total
+    rounded = round(float(next(iter(checked.values())).sum())) if total is None else total
     for clique, table in checked.items():
-        if abs(float(table.sum()) - wanted) >= 1:
-            raise DataError(f"the table over {clique!r} does not add up to {wanted}; scale it first")
-    return {clique: round_nested(table, wanted) for clique, table in checked.items()}
+        if abs(float(table.sum()) - rounded) >= 1:
+            raise DataError(f"the table over {clique!r} does not add up to {rounded}; scale it first")
+    return {clique: round_nested(table, rounded) for clique, table in checked.items()}
 
 
 def round_nested(table: Floats, total: int) -> Integers:

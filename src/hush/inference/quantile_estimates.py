@@ -1,13 +1,15 @@
 """Quantiles of a column from prefix counts, with the interval of all values that the noise does not rule out.
 
-With n_j rows in level j, N in all and q = p / d, T_k = d sum_{j <= k} n_j - p N is a sum of counts, so that its
-estimate and the law of its error are known; without noise it is a whole number, exact at ties. The q-quantile lies in
-the first level k where T_k >= 0, like SQL's QUANTILE_DISC. The interval has every level that the noise leaves possible,
+With n_j rows in level j, N rows in all and q = p / d, let T_k = d sum_{j <= k} n_j - p N. T_k is a sum of counts, so
+that its estimate and the law of its error are known; without noise it is a whole number, exact at ties. The q-quantile
+lies in the first level k with T_k >= 0, like SQL's QUANTILE_DISC. The interval has every level that the noise does not
+rule out,
 
     { k :  T_k + m_k >= 0  and  T_{k-1} - m_{k-1} <= 0 },
 
-with m the margin of each sum: at the true level each of the two fails with probability at most (1 - level) / 2. A level
-is tested by itself, so nothing is paid for testing many. The interval reaches to the ends of its levels.
+where m_k is the margin of T_k: at the true level each of the two conditions fails with probability at most
+(1 - level) / 2. Only the test at the true level can fail, so testing many levels costs nothing. The interval extends to
+the ends of its levels.
 
 Reference: the inversion of a test, [Lehmann and Romano 2005, sec. 3.5].
 """
@@ -28,16 +30,16 @@ from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.linops import Dense, Identity, LinearOperator
 
 MOST_LEVELS = 4096
-CLEAR = 2.0  # standard errors that may hide rows
-ROUNDING = 1e-12  # of the largest step: estimates that are whole numbers come out of floats with errors of this size
+NO_ROWS_STDERRS = 2.0  # a group whose count is this far below 0, in standard errors, has no rows
+ROUNDING_SHARE = 1e-12  # of the largest T_k: the rounding error of whole numbers computed in floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantileIntervals:
-    """The interval of a quantile in each row; `steps` are the T_k, and levels reach from `low` to `high`."""
+    """The interval of a quantile in each row; `steps` are the T_k, and levels extend from `low` to `high`."""
 
     steps: Floats  # (rows, levels)
-    margins: ErrorMargins | Floats  # of all steps, or of each row at the one level where it holds
+    margins: ErrorMargins | Floats  # of all steps, or of each row at one confidence level
     low: Floats  # (levels,)
     high: Floats  # (levels,)
     guess: Any  # (rows,) the level of each estimate
@@ -52,11 +54,11 @@ class QuantileIntervals:
             margin = self.margins.at(level).reshape(rows, levels)
         else:
             margin = np.broadcast_to(self.margins[:, None], (rows, levels))
-        margin = margin + ROUNDING * np.abs(self.steps).max(axis=1, keepdims=True)
+        margin = margin + ROUNDING_SHARE * np.abs(self.steps).max(axis=1, keepdims=True)
         never_before = np.full((rows, 1), -np.inf)
         before = np.concatenate([never_before, (self.steps - margin)[:, :-1]], axis=1)
         possible = (self.steps + margin >= 0) & (before <= 0)
-        possible[:, -1] |= self.steps[:, -1] + margin[:, -1] < 0  # then nothing is ruled out above
+        possible[:, -1] |= self.steps[:, -1] + margin[:, -1] < 0  # no level is ruled out from above
         possible[np.arange(rows), self.guess] = True
         first, last = possible.argmax(axis=1), levels - 1 - possible[:, ::-1].argmax(axis=1)
         unknown = np.isnan(margin).any(axis=1)
@@ -81,21 +83,23 @@ def quantile_estimates(
 ) -> tuple[Floats, QuantileIntervals]:
     """The quantile of a column in each combination of levels of the groups, over rows that all masks let through.
 
-    `masks` have a 0 or 1 for every level of an attribute, and `ends` the least and the largest value of each level of
-    the column that has numbers; the others do not count. Where there are no rows, whatever the noise was, the
-    quantile is NaN.
+    `masks` have a 0 or 1 for every level of an attribute. `ends` have the least and the largest value of each level of
+    the column that has numbers; the other levels do not count. The quantile of a group without rows is NaN.
     """
+    # Levels that the condition allows.
     low, high = ends
     levels, size = len(low), estimates.domain[column]
     mask = masks.get(column, np.ones(size))
     allowed = np.flatnonzero(mask[:levels])
     if not len(allowed):
-        raise QueryError(f"no value of {column!r} meets the condition, so there is no quantile")
+        raise QueryError(f"no value of {column!r} satisfies the condition, so there is no quantile")
     if levels > MOST_LEVELS:
         raise SizeError(
-            f"the column {column!r} has {levels:,} levels, and quantiles are found among at most {MOST_LEVELS:,}; use "
+            f"the column {column!r} has {levels:,} levels: quantiles are possible for at most {MOST_LEVELS:,}; use "
             "bins in the schema"
         )
+
+    # T_k of every group and level, as one product of query blocks, with margins.
     counted = np.zeros(size)
     counted[:levels] = mask[:levels]
     p, d = share.numerator, share.denominator
@@ -108,20 +112,29 @@ def quantile_estimates(
     values, variances = estimates.product(clique, blocks)
     steps = np.asarray(values, dtype=np.float64).reshape(-1, levels)
     margins: ErrorMargins | Floats = np.zeros(0)
-    held: float | None = None
+    margin_level: float | None = None
     if isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(clique):
         reach = np.full(len(steps), 1.0)
-        margins, held = np.broadcast_to(estimates.margin(clique, -p * reach, d * reach, level), reach.shape), level
+        margins, margin_level = (
+            np.broadcast_to(estimates.margin(clique, -p * reach, d * reach, level), reach.shape),
+            level,
+        )
     else:
         margins = product_margins(estimates, clique, blocks, np.sqrt(np.maximum(variances, 0.0)))
+
+    # The estimate: the first level where T, made monotone by averaging running maxima and minima, reaches 0, and the
+    # place inside the level by linear interpolation.
     rising = (np.maximum.accumulate(steps, axis=1) + np.minimum.accumulate(steps[:, ::-1], axis=1)[:, ::-1]) / 2
-    reached = rising >= -ROUNDING * np.abs(steps).max(axis=1, keepdims=True)
+    reached = rising >= -ROUNDING_SHARE * np.abs(steps).max(axis=1, keepdims=True)
     guess = np.where(reached.any(axis=1), reached.argmax(axis=1), levels - 1)
     rows = np.arange(len(steps))
     total = np.maximum(steps[:, -1] / (d - p), 0.0)
     before = np.where(guess > 0, rising[rows, guess - 1], -p * total)
     rise = rising[rows, guess] - before
     part = np.clip(np.divide(-before, rise, out=np.ones(len(steps)), where=rise > 0), 0.0, 1.0)
-    some = steps[:, -1] + CLEAR * np.sqrt(np.nan_to_num(np.maximum(variances, 0.0))).reshape(-1, levels)[:, -1] > 0
+    some = (
+        steps[:, -1] + NO_ROWS_STDERRS * np.sqrt(np.nan_to_num(np.maximum(variances, 0.0))).reshape(-1, levels)[:, -1]
+        > 0
+    )
     estimate = np.where(some, low[guess] + part * (high[guess] - low[guess]), np.nan)
-    return estimate, QuantileIntervals(steps, margins, low, high, guess, held)
+    return estimate, QuantileIntervals(steps, margins, low, high, guess, margin_level)

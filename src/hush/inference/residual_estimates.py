@@ -1,12 +1,12 @@
 r"""Unbiased estimates from residual answers, with exact covariances of any sums of cells.
 
-The residual estimate of set A' has covariance sigma^2_{A'} kron_{i in A'} G_i^+, independent of all others, so that the
-cells a of marginal A and b of marginal B have, with A' over the sets within both A and B,
+The residual estimate of set A' has covariance sigma^2_{A'} kron_{i in A'} G_i^+, independent of all others. So the
+cells a of marginal A and b of marginal B have, with A' over the subsets of both A and B,
 
     Cov = sum_{A'} sigma^2_{A'} prod_{i in A'} G_i^+[a_i, b_i] prod_{j in A \ A'} 1 / l_j prod_{j in B \ A'} 1 / l_j;
 
-on plain attributes G^+ = I - 1 1^T / l. Coefficients on the cells of several marginals are collapsed onto residual
-sets and added up there, and Var = sum_{A'} sigma^2_{A'} |coefficients of A'|^2.
+where G^+ = I - 1 1^T / l on plain attributes. Coefficients on the cells of several marginals are collapsed onto
+residual sets and added up there: Var = sum_{A'} sigma^2_{A'} |coefficients of A'|^2.
 
 Reference: [ResidualPlanner, Thm 4.7].
 Differs from [ResidualPlanner, Thm 4.7]: the covariance printed there holds only for two cells that differ in every
@@ -39,7 +39,7 @@ Combination: TypeAlias = Sequence[tuple[Iterable[str], Any]]
 
 
 def variance_of(strategy: ResidualStrategy, combination: Combination) -> float:
-    """The variance of a sum of cells, given as cliques with coefficients over their marginals, in the clique's order.
+    """The variance of a sum of cells, given as cliques and coefficients on their marginals in the clique's order.
 
     Exact for any number of overlapping marginals. O(sum of |A| cells(A)) for plain attributes.
 
@@ -67,7 +67,7 @@ def combination_law(answers: Measurements[ResidualStrategy], combination: Combin
 
 
 def set_law(answers: Measurements[ResidualStrategy], coefficients: Mapping[int, Floats]) -> ErrorLaw:
-    """The law of the error of a sum with coefficients on the residual answers of some sets, by their positions."""
+    """The law of the error of a sum with coefficients on residual answers, by position of the set."""
     strategy, rounding = answers.strategy, 0.0
     parts: list[Part] = []
     for index, values in coefficients.items():
@@ -84,7 +84,11 @@ def _collapsed(strategy: ResidualStrategy, combination: Combination) -> dict[int
     for clique, coefficients in combination:
         names = strategy.domain.check(clique)
         ordered = strategy.domain.clique(names)
-        given = _coefficients(coefficients, strategy.domain.sizes(names), names)
+        shape, given = strategy.domain.sizes(names), np.asarray(coefficients, dtype=np.float64)
+        if given.shape != shape or not np.isfinite(given).all():
+            raise WorkloadError(
+                f"coefficients on {names!r}: expected finite numbers of shape {shape}, got {given.shape}"
+            )
         extended = collapse(reordered(given, names, ordered), strategy.clique_bases(ordered))
         subsets = strategy.closure.subsets(ordered)
         for mask, levels in subset_levels(len(ordered)):
@@ -93,16 +97,9 @@ def _collapsed(strategy: ResidualStrategy, combination: Combination) -> dict[int
     return total
 
 
-def _coefficients(values: Any, shape: tuple[int, ...], names: tuple[str, ...]) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != shape or not np.isfinite(array).all():
-        raise WorkloadError(f"coefficients on {names!r}: expected finite numbers of shape {shape}, got {array.shape}")
-    return array
-
-
 @dataclass(frozen=True, slots=True)
 class NoisySource:
-    """A noisy table that residual answers combine: the variance of its numbers, and the law of its raw integers."""
+    """A noisy table that residual answers combine: the variance of its numbers, and the law of its integers."""
 
     clique: Clique
     variance: float
@@ -115,7 +112,7 @@ class ResidualEstimates:
 
     def __init__(self, answers: Measurements[ResidualStrategy], sources: Sequence[NoisySource] | None = None) -> None:
         self._answers = answers
-        self._sources = sources  # the tables that the answers combine; None if these were measured themselves
+        self._sources = sources  # the tables that the answers combine; None if the answers were measured themselves
         self._reconstruction = Reconstruction(answers)
 
     @cached_property
@@ -129,7 +126,7 @@ class ResidualEstimates:
 
     @property
     def strategy(self) -> ResidualStrategy:
-        """What was measured, and with how much noise."""
+        """The measured sets, and their noise."""
         return self._answers.strategy
 
     @property
@@ -156,25 +153,23 @@ class ResidualEstimates:
         return self._whole or bool(self._answers.filled[self.strategy.closure.subsets(names)].all())
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
-        """Every set is known level by level, or not at all."""
+        """None, because a set is measured cell by cell or not at all."""
 
     def counts(self, clique: Clique) -> Floats:
         return np.asarray(self._reconstruction.marginal(clique), order="C")
 
     def all(self) -> Iterator[tuple[Clique, Floats]]:
-        """Every measured clique with its estimated counts, in a stream; copy the arrays that are to be kept."""
+        """A stream of every measured clique with its estimated counts; copy arrays to keep them."""
         return self._reconstruction.marginals([clique for clique in self.strategy.closure if self.covers(clique)])
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
         """The covariance of two sums over cells for every combination of levels of the first `groups` attributes.
 
-        The noise of residual set A' enters a sum with coefficients c through c taken off its mean along A' and averaged
-        along the rest, so cov = sum_{A'} sigma^2_{A'} <first_{A'}, second_{A'}>. Along a grouped axis the coefficients
-        are those of one level, whose residual and mean parts are known per level. O(k cells + 2^k prod groups).
-
-        Reference: [ResidualPlanner, Thm 4.7]; differs from its covariance of two cells, which holds only for cells that
-        differ in every attribute.
+        The noise of residual set A' enters a sum through its coefficients c, centred along A' and averaged along the
+        other axes: cov = sum_{A'} sigma^2_{A'} <first_{A'}, second_{A'}>. Along a grouped axis the coefficients are
+        those of one level, and its centred and mean parts are known for every level. O(k cells + 2^k prod groups).
         """
+        # The variance of every residual set, for every combination of levels of the grouped attributes.
         names = self.domain.check(clique)
         bases = self.strategy.clique_bases(names)
         ordered = self.domain.clique(names)
@@ -183,6 +178,8 @@ class ResidualEstimates:
             level = Identity(size)
             pair = np.column_stack([basis.query_mean(level), basis.query_variances(level)])
             weights = along(pair, weights, axis)
+
+        # The inner products of both sums' coefficients on every residual set.
         products = collapse(np.asarray(first, dtype=np.float64), bases, start=groups)
         products = products * (
             products if second is first else collapse(np.asarray(second, dtype=np.float64), bases, start=groups)
@@ -206,10 +203,10 @@ class ResidualEstimates:
     def error_law(
         self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None
     ) -> ErrorLaw:
-        """The law of the error of a sum: that of the residual answers, or of the tables that these combine.
+        """The law of the error of a sum, from the noise of the residual answers or of the tables they combine.
 
-        A combined answer of set A averages what each table t has of it, with the weights w_tA of `marginal_noise`, so
-        the cells x of t enter with coefficient sum_{A in t} w_tA c_A[x_A].
+        A combined answer of set A averages those of the tables t with the weights w_tA of `marginal_noise`, so that
+        cell x of t has the coefficient sum_{A in t} w_tA c_A[x_A].
         """
         names = self.domain.check(clique)
         ordered = self.domain.clique(names)
@@ -225,7 +222,7 @@ class ResidualEstimates:
         return ErrorLaw(parts, rounding_error(extended, np.ones(1), self._largest))
 
     def _part(self, source: NoisySource, clique: Clique, sets: list[tuple[int, int, Floats]]) -> Part:
-        """The coefficients of a source's noise, those of attributes outside the clique with how often they occur."""
+        """The coefficients of a source's noise in a sum, given by its coefficients on residual sets."""
         shared = [name for name in clique if name in source.clique]
         total = {name: self._total(name) for name in shared}
         table = np.zeros([len(total[name]) for name in shared])
@@ -244,6 +241,6 @@ class ResidualEstimates:
         return product_part(table / source.scale, others, source.law)
 
     def _total(self, name: str) -> Floats:
-        """The coefficients of an attribute's answers in its total."""
+        """The coefficients of an attribute's answers in the total over the attribute."""
         basis = self.strategy.basis(name)
         return np.asarray(basis.total_of(np.eye(basis.rows), 0)[0])

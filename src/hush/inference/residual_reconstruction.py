@@ -1,21 +1,21 @@
 """Reconstruction: marginals and query answers from residual answers, one pass per axis.
 
-Every marginal A of the closure is estimated from its subsets' answers alone,
+Every marginal A of the closure is estimated from the answers of its subsets,
 
     v_A = sum_{A' subset A} kron_{i in A} ( (M_i / L_i)^+ if i in A' else 1 / l_i )  y_{A'} / L_{A'}.
 
-It is unbiased, is the generalised least squares estimate from everything that was measured, and agrees with every
-other marginal on what they share, up to rounding of floats.
+The estimate is unbiased, equals generalised least squares from all measurements, and agrees with every other marginal
+on the attributes they share, up to rounding of floats.
 
-An extended tensor has one axis per attribute, with k + 1 levels: level 0 stands for "attribute absent", the others for
-the rows of the attribute's basis. Its levels >= 1 on the axes of A' and 0 elsewhere belong to residual set A'. With
+An extended tensor has one axis per attribute, with k + 1 levels: level 0 means "attribute absent", the others are the
+rows of the attribute's basis. Its levels >= 1 on the axes of A', and 0 elsewhere, belong to residual set A'. With
 N = M / L, and m = 1 / l unless the basis is tilted, the step for one axis and its transpose are
 
     expand:    t -> N^+ t_{1..k} + m t_0                (l)
     collapse:  x -> [ m^T x ;  (N^+)^T x ]              (k + 1)
 
-so that expanding every axis of the residual answers gives the estimate of the marginal, and collapsing coefficients on
-counts gives coefficients on residual answers.
+Expanding every axis of the residual answers gives the estimate of the marginal; collapsing coefficients on counts gives
+coefficients on residual answers.
 
 Reference: [ResidualPlanner, Alg. 2 and Thm 4.7].
 Differs from [ResidualPlanner, Alg. 2]: one pass per axis, O(|A| cells), in place of 2^|A| Kronecker products.
@@ -47,10 +47,15 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 Levels = tuple[slice | int, ...]
+Batch = list[Clique]
+
+BATCH_CELLS = 1 << 18
+SMALL_CELLS = 1 << 16  # loading the compiled loop takes longer than computing one table of this size in numpy
+LARGE_CELLS = 1 << 24  # below this the free memory is not checked
 
 
 def expand(extended: Floats, bases: Sequence[ResidualBasis]) -> Floats:
-    """Counts from an extended tensor of residual answers over L: axes of k_i + 1 levels become axes of l_i."""
+    """Counts from an extended tensor of residual answers, divided by L: axes of k_i + 1 levels become axes of l_i."""
     tensor = extended
     for axis, basis in enumerate(bases):
         absent, present = _take(tensor, axis, slice(0, 1)), _take(tensor, axis, slice(1, None))
@@ -76,16 +81,9 @@ def _take(tensor: Floats, axis: int, levels: slice) -> Floats:
     return tensor[(slice(None),) * axis + (levels,)]
 
 
-Batch = list[Clique]
-
-BATCH_CELLS = 1 << 18
-SMALL_CELLS = 1 << 16  # one table of as many costs less than loading the compiled loop
-LARGE_CELLS = 1 << 24  # below this the free memory is not checked
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Reconstruction:
-    """Estimates from residual answers; every marginal on demand, or all of them in a stream."""
+    """Marginals from residual answers, on demand or all of them in a stream."""
 
     answers: Measurements[ResidualStrategy]
 
@@ -115,17 +113,20 @@ class Reconstruction:
     ) -> Iterator[tuple[Clique, Floats]]:
         """Each clique, in domain order of its names, with its estimated counts; the whole closure by default.
 
-        A stream: about `threads` batches of `BATCH_CELLS` cells are in memory at a time. An array is a view into its
-        batch; copy the few that are to be kept.
+        A stream: about `threads` batches of `BATCH_CELLS` cells are in memory at a time. Arrays are views into their
+        batch; copy those to keep.
         """
         from concurrent.futures import ThreadPoolExecutor
 
         domain = self.strategy.domain
-        wanted = self.strategy.closure.cliques if cliques is None else tuple(domain.clique(c) for c in cliques)
-        workers = threads or _processors()
+        requested = self.strategy.closure.cliques if cliques is None else tuple(domain.clique(c) for c in cliques)
+        runs = (run for _, run in itertools.groupby(requested, key=len))
+        batches = (batch for run in runs for batch in clique_batches(domain, run, BATCH_CELLS))
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        workers = threads or processors
         with ThreadPoolExecutor(workers) as pool:
             pending: deque[tuple[Batch, Future[list[Floats]]]] = deque()
-            for batch in self._batches(wanted):
+            for batch in batches:
                 pending.append((batch, pool.submit(self._compute, batch)))
                 if len(pending) > 2 * workers:
                     done, future = pending.popleft()
@@ -133,13 +134,9 @@ class Reconstruction:
             for done, future in pending:
                 yield from zip(done, future.result(), strict=True)
 
-    def _batches(self, cliques: Iterable[Clique]) -> Iterator[Batch]:
-        """Runs of cliques of one length, of about `BATCH_CELLS` cells each."""
-        for _, run in itertools.groupby(cliques, key=len):
-            yield from clique_batches(self.strategy.domain, run, BATCH_CELLS)
-
     def _compute(self, batch: Batch) -> list[Floats]:
         """The marginals of cliques of one length, each in domain order."""
+        # The positions of all subsets of every clique; refuse what was not measured.
         closure, flat = self.strategy.closure, self.answers.flat
         k = len(batch[0])
         rows = np.array([closure.axes(clique) for clique in batch], dtype=np.int32).reshape(len(batch), k)
@@ -149,7 +146,11 @@ class Reconstruction:
         if subsets.min() < 0:
             for clique in batch:
                 closure.index(clique)
-        self._require(subsets)
+        filled = self.answers.filled[subsets]
+        if not filled.all():
+            raise DataError(self.answers.missing(int(subsets[~filled][0])))
+
+        # Axis by axis on general bases; in numpy for one small table; else by the compiled loop.
         if not all(
             basis.is_plain for basis in self.strategy.clique_bases({name for clique in batch for name in clique})
         ):
@@ -168,7 +169,7 @@ class Reconstruction:
         return [out[start:end].reshape(shape) for start, end, shape in spans]
 
     def _small(self, clique: Clique, subsets: np.ndarray[Any, np.dtype[np.int64]]) -> Floats:
-        """One marginal of plain attributes, by the operations of `expand_plain` in the same order."""
+        """One marginal of plain attributes: the numpy twin of `expand_plain`, with its operations in the same order."""
         sizes, starts, flat = self.strategy.domain.sizes(clique), self.answers.starts, self.answers.flat
         tensor = np.empty(tuple(size + 1 for size in sizes))
         for mask, levels in subset_levels(len(sizes)):
@@ -188,7 +189,7 @@ class Reconstruction:
         return tensor
 
     def _general(self, clique: Clique, subsets: np.ndarray[Any, np.dtype[np.int64]]) -> Floats:
-        """One marginal on any bases: the extended tensor, then one step per axis."""
+        """One marginal on any bases: fill the extended tensor, then expand every axis."""
         bases = self.strategy.clique_bases(clique)
         extended = np.empty(tuple(basis.rows + 1 for basis in bases))
         starts, flat = self.answers.starts, self.answers.flat
@@ -197,12 +198,3 @@ class Reconstruction:
             values = flat[starts[subsets[mask]] : starts[subsets[mask] + 1]].reshape([basis.rows for basis in present])
             extended[levels] = values / math.prod(float(basis.scale) for basis in present)
         return expand(extended, bases)
-
-    def _require(self, subsets: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-        filled = self.answers.filled[subsets]
-        if not filled.all():
-            raise DataError(self.answers.missing(int(subsets[~filled][0])))
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

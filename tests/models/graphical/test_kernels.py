@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from hush.core.arrays import Floats
-from hush.models.graphical._kernels import BLOCK, _join, _largest, _soften, _total, dot, exp_cells
+from hush.models.graphical._kernels import CHUNK_CELLS, _join, _largest, _soften, _total, dot, exp_cells
 
 LOGS = arrays.arrays(np.float64, st.integers(1, 40), elements=st.floats(-2000, 0) | st.just(-np.inf))
 
 
-def exponentials(x: Floats, block: int = BLOCK) -> Floats:
+def exponentials(x: Floats, block: int = CHUNK_CELLS) -> Floats:
     made = x.copy()
     exp_cells(made, np.empty(block))
     return made
@@ -43,7 +43,7 @@ def test_exponentials_at_the_ends() -> None:
     assert not np.signbit(made).any()
 
 
-@given(LOGS, st.sampled_from([1, 2, 7, BLOCK]))
+@given(LOGS, st.sampled_from([1, 2, 7, CHUNK_CELLS]))
 def test_exponentials_in_blocks(x: Floats, block: int) -> None:
     np.testing.assert_array_equal(exponentials(x, block), exponentials(x))
     np.testing.assert_allclose(exponentials(x), np.where(x < -700, 0.0, np.exp(x)), rtol=4.5e-16)
@@ -63,7 +63,7 @@ def test_rows_become_conditionals(rows: int, columns: int, seed: int, shift: flo
     logs = shift + 5 * random.normal(size=(rows, columns))
     logs[random.random((rows, columns)) < 0.3] = -np.inf
     cells, weights, messages = logs.ravel().copy(), np.empty(rows), np.empty(rows)
-    _soften(cells, columns, weights, messages, np.empty(BLOCK))
+    _soften(cells, columns, weights, messages, np.empty(CHUNK_CELLS))
     with np.errstate(divide="ignore"):
         expected = np.log(np.sum(np.exp(logs - shift), axis=1)) + shift
     np.testing.assert_allclose(messages, expected, rtol=1e-13, atol=1e-13)

@@ -337,7 +337,11 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: SquaredLoss(DOMAIN, [ONE], "mle"), WorkloadError, "weighting='mle': expected 'likelihood' or 'paper'"),  # type: ignore[arg-type]
     (lambda: SquaredLoss(DOMAIN, [Measurement(("x",), [1.0], 1.0)]), DomainError, "'x' is not in the domain"),
     (lambda: SquaredLoss(DOMAIN, [ONE], factors=Factors(DOMAIN, [("b",)])), WorkloadError, "none of the 1 cliques"),
-    (lambda: SquaredLoss(DOMAIN, [ONE], factors=Factors(Domain({"a": 2}), [("a",)])), WorkloadError, "factors of the same domain"),
+    (
+        lambda: SquaredLoss(DOMAIN, [ONE], factors=Factors(Domain({"a": 2}), [("a",)])),
+        WorkloadError,
+        "factors of the same domain",
+    ),
     (lambda: AbsoluteLoss(DOMAIN, [ONE]).smoothed(0.0), WorkloadError, r"width=0\.0: expected a number above 0 of"),
     (
         lambda: AbsoluteLoss(DOMAIN, [ONE]).curvature(np.ones(2), np.ones(2)),
