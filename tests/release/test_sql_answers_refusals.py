@@ -188,7 +188,7 @@ CONDITIONS = [
     ("age BETWEEN SYMMETRIC 2 AND 1", "leave SYMMETRIC out"),
     ("sex GLOB 'f*'", "is not supported in a query on a release; list the values you want with IN"),
     ("city LIKE 'B%'", "their texts are not known; list the values you want with IN"),
-    ("age LIKE '1%'", "is no text; compare it with =, < or >"),
+    ("age LIKE '1%'", "is not a text; compare it with =, < or >"),
     ("sex LIKE city", "write LIKE with a pattern in single quotes"),
     ("age = ?", "is not supported in a query on a release; use columns"),
     ("DAY(month) = 20", "has more than one day; give it a finer granularity"),

@@ -147,8 +147,9 @@ def test_sql_conditions_are_formulas(text, python) -> None:
 )
 def test_sql_conditions_are_true_where_where_is(text) -> None:
     """The formula, column by column, against the truth value that queries on a release compute cell by cell."""
+    from hush.sql.formula import TRUE
     from hush.sql.parsing import parse
-    from hush.sql.predicate import TRUE, truth
+    from hush.sql.predicate import truth
     from hush.sql.scope import Scope
 
     query = parse(f"SELECT COUNT(*) FROM t WHERE {text}")

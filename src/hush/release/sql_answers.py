@@ -33,10 +33,10 @@ from hush.release.formula_values import CLEAR, Part, evaluate, planned_counts, s
 from hush.release.intervals import VarianceIntervals
 from hush.schema import Categorical, Schema
 from hush.schema.column import OTHER_VALUE, canonical
-from hush.sql.aggregate import ROOTS, VARIANCES, QuantileItem, formula_of, quantile_item, root_formula
-from hush.sql.formula import Cells, Formula, KnownSum, check_size, combine
+from hush.sql.aggregate import STANDARD_DEVIATIONS, VARIANCES, QuantileItem, formula_of, quantile_item, root_formula
+from hush.sql.formula import TRUE, Cells, Formula, KnownSum, check_size, combine
 from hush.sql.parsing import Item, Output, ParsedQuery, having_truth, parse, read_output, unknown_order
-from hush.sql.predicate import TRUE, always, conjunction, only_true, truth
+from hush.sql.predicate import always, conjunction, only_true, truth
 from hush.sql.quoting import quotes_advised
 from hush.sql.row_labels import MOST_LABELS, RowLabels, row_labels, with_stamp_parts
 from hush.sql.scalars import folded
@@ -444,8 +444,8 @@ def _quantity(
     value = pieces[0] if len(pieces) == 1 else joined(pieces)
     asked = item.node.unnest()
     asked = asked.this if isinstance(asked, exp.Filter) else asked
-    if isinstance(asked, (*ROOTS, *VARIANCES)):
-        value = _not_negative(value, root=isinstance(asked, ROOTS))
+    if isinstance(asked, (*STANDARD_DEVIATIONS, *VARIANCES)):
+        value = _not_negative(value, root=isinstance(asked, STANDARD_DEVIATIONS))
     sources = {part.formulas[index].clique(groups): part.sources[index] for part in parts}
     formula = max(formulas, key=lambda formula: (formula.binned, not formula.linear))
     value = replace(value, error_kind=_error_kind(value, formula, sources, scope, level))
@@ -490,7 +490,7 @@ def _note_unknown(value: Quantity, asked: exp.Expr, scope: Scope) -> None:
     absent = int((np.isnan(value.estimate) & ~value.known).sum())
     if absent:
         what = "The answer" if rows == 1 else f"{absent:,} of {rows:,} answers"
-        if isinstance(asked, (*ROOTS, *VARIANCES)):
+        if isinstance(asked, (*STANDARD_DEVIATIONS, *VARIANCES)):
             sample = not isinstance(asked, exp.VariancePop | exp.StddevPop)
             needed = "a sample needs at least 2 rows" if sample else "at least 1 row is needed"
             reason = f"{needed}, and the estimated number of rows is not {CLEAR:g} standard errors above {sample:d}"

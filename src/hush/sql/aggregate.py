@@ -1,4 +1,4 @@
-"""Items of SELECT as formulas of counts: COUNT, SUM and AVG, the row values they add up, and arithmetic over them."""
+"""Aggregates: the items of SELECT as formulas of counts (COUNT, SUM, AVG, VARIANCE and arithmetic), and quantiles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,20 +18,20 @@ from hush.core.errors import QueryError
 from hush.schema import Boolean, Column, Date, Integer, Numeric
 from hush.schema.column_kinds import clamp_note, clamps
 from hush.sql.constants import constant_number, is_literal, literal_value
-from hush.sql.formula import Cells, Formula, KnownSum, Quotient, RowValue, SumPart, combine
-from hush.sql.predicate import TRUE, UNKNOWN, as_case, conjunction, truth
+from hush.sql.formula import TRUE, UNKNOWN, Cells, Formula, KnownSum, Quotient, RowValue, SumPart, combine
+from hush.sql.predicate import as_case, conjunction, truth
 from hush.sql.row_labels import map_values, single_values
 from hush.sql.scalars import function_of
 from hush.sql.scope import Scope, quote, refusal
 
-FLOATS = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT)
-INTEGERS = (exp.DataType.Type.INT, exp.DataType.Type.BIGINT)
+FLOAT_TYPES = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT)
+INTEGER_TYPES = (exp.DataType.Type.INT, exp.DataType.Type.BIGINT)
 VARIANCES = (exp.Variance, exp.VariancePop)
-ROOTS = (exp.Stddev, exp.StddevSamp, exp.StddevPop)  # of a variance; they stand by themselves
-SUPPORTED = "COUNT, SUM, AVG, VARIANCE, and MEDIAN and QUANTILE by themselves, are supported"
+STANDARD_DEVIATIONS = (exp.Stddev, exp.StddevSamp, exp.StddevPop)  # not part of larger expressions
+CONTINUOUS_QUANTILES = (exp.Median, exp.PercentileCont)  # which interpolate between two values in SQL
+FINEST_SHARE = 10**9  # the largest denominator of a quantile's share
 ARITHMETIC: dict[type[exp.Expr], Callable[..., Numbers]] = {exp.Add: np.add, exp.Sub: np.subtract, exp.Mul: np.multiply}
-CONDITIONS = (exp.Predicate, exp.Not, exp.Boolean, exp.And, exp.Or)
-REALS = (*FLOATS, exp.DataType.Type.DECIMAL)
+CONDITION_NODES = (exp.Predicate, exp.Not, exp.Boolean, exp.And, exp.Or)
 SUPPORTED_EXPRESSIONS = (
     "COUNT, SUM, AVG, VARIANCE, and their sums, differences, multiples and ratios are supported; MEDIAN, QUANTILE and "
     "STDDEV by themselves"
@@ -53,8 +53,6 @@ ADVICE: dict[type[exp.Expr], str] = {
     exp.Case: "put CASE inside an aggregate, such as SUM(CASE WHEN ... THEN 1 ELSE 0 END), or into GROUP BY too",
     exp.Extract: "put it into GROUP BY too",
 }
-FINEST_SHARE = 10**9  # the largest denominator of a share
-CONTINUOUS = (exp.Median, exp.PercentileCont)
 
 
 def aggregate(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
@@ -66,7 +64,7 @@ def aggregate(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
     if isinstance(node, VARIANCES):
         return _variance(node, where, scope)
     if not isinstance(node, exp.Count | exp.Sum | exp.Avg):
-        raise refusal(node, SUPPORTED)
+        raise refusal(node, "COUNT, SUM, AVG, VARIANCE, and MEDIAN and QUANTILE by themselves, are supported")
     _check_argument(node)
     inner = node.this
     if isinstance(node, exp.Count):
@@ -81,9 +79,9 @@ def aggregate(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
 
 
 def _measured_total(node: exp.Expr, where: Cells, scope: Scope, *, centred: bool = False) -> Formula | None:
-    """The sum of a column from measured sums: unit x integers + middle x rows; None where it was not measured.
+    """The sum of a column from measured sums: unit x integers + centre x rows; None if it was not measured.
 
-    With `centred` it is the sum of distances from the middle, which needs no count.
+    With `centred`, the sum of distances from the centre, which needs no count.
     """
     inner = node.unnest()
     if not isinstance(inner, exp.Column) or not isinstance(column := scope.column(inner), Integer | Numeric):
@@ -99,7 +97,7 @@ def _measured_total(node: exp.Expr, where: Cells, scope: Scope, *, centred: bool
 
 
 def _with_sum(known: KnownSum, column: Column, where: Cells, scope: Scope, centres: Any) -> Formula:
-    """unit x integers + centre x rows over the rows of a condition that have a value."""
+    """unit x integers + centre x rows, over the rows of a condition that have a value."""
 
     def by_level(numbers: Any, absent: float) -> Cells:
         values = np.empty(column.size)
@@ -120,18 +118,18 @@ def _with_sum(known: KnownSum, column: Column, where: Cells, scope: Scope, centr
 
 
 def _measured_rows(name: str, counted: Formula, where: Cells, scope: Scope) -> KnownSum | None:
-    """The measured number of rows with a value, where counts do not say it with an error; None where they do."""
+    """The measured number of rows with a value, if counts with a known error do not give it; None otherwise."""
     if scope.counts_known(counted.names):
         return None
     column = scope.named(name)
     rows = scope.measured_sum(column, where, power=0)
-    if rows is None and column.missing_code is None:  # all rows have a value, as in any such column
+    if rows is None and column.missing_code is None:  # all rows have a value, so any such column will do
         rows = scope.rows_sum(where)
     return rows
 
 
 def _rows(node: exp.Expr, where: Cells, scope: Scope, *, measured: bool) -> Formula:
-    """The number of rows that have a value, from counts or as it was measured with the sums."""
+    """The number of rows that have a value, from counts or from measured sums."""
     counted = _total(where, _present(row_value(node, scope, numeric=False)))
     inner = node.unnest()
     if not measured or not isinstance(inner, exp.Column):
@@ -144,7 +142,7 @@ def _rows(node: exp.Expr, where: Cells, scope: Scope, *, measured: bool) -> Form
 
 
 def _variance(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
-    """(sum (v - c)^2 - (sum (v - c))^2 / n) / (n - 1), or over n for VAR_POP."""
+    """(sum (v - c)^2 - (sum (v - c))^2 / n) / (n - 1), or divided by n for VAR_POP, for any centre c."""
     _check_argument(node)
     inner = node.this.unnest()
     if not isinstance(inner, exp.Column):
@@ -154,13 +152,14 @@ def _variance(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
     rows = _rows(inner, where, scope, measured=squares is not None)
     sample = not isinstance(node, exp.VariancePop | exp.StddevPop)
     first = None if squares is None else _measured_total(inner, where, scope, centred=True)
+    # The sums of (v - c)^2 and of v - c: measured, or from counts with c the mean of the levels' middles.
     if squares is not None and first is not None and not first.sums[0].known.grid.by_level:
         above = [_with_sum(squares, column, where, scope, squares.grid.centres), first]
     else:
         notes = list(scope.notes)
         value = row_value(inner, scope, numeric=True)
         if value.low is not None:
-            scope.notes[:] = notes  # those on intervals, which it has not
+            scope.notes[:] = notes  # without notes on intervals, which a variance does not have
         middle = float(np.nanmean(value.middle.values))
         distances = combine(lambda v: v - middle, value.middle)
         second = RowValue(*(combine(np.square, distances) for _ in range(1 if value.low is None else 3)))
@@ -177,7 +176,7 @@ def _variance(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
 
 
 def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> RowValue:
-    """The number that one row adds, NaN for null; where only its presence counts, any number that is not NaN."""
+    """The number that one row adds, NaN for null; if not `numeric`, any number for a value that is present."""
     match node:
         case exp.Paren():
             return row_value(node.this, scope, numeric=numeric)
@@ -189,24 +188,27 @@ def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> RowValue:
             return _case(node, scope, numeric)
         case exp.If():
             no = row_value(node.args.get("false") or exp.Null(), scope, numeric=numeric)
-            return row_value(node.args["true"], scope, numeric=numeric).chosen(truth(node.this, scope), no, _where)
+            return row_value(node.args["true"], scope, numeric=numeric).chosen(truth(node.this, scope), no)
         case exp.Coalesce() | exp.Nullif():
             return _case(as_case(node), scope, numeric)
-        case exp.Cast() if _harmless(node, scope):
+        case exp.Cast() if _keeps_values(node, scope):
             return row_value(node.this, scope, numeric=numeric)
-    if isinstance(node, CONDITIONS):
-        return RowValue(combine(_as_number, truth(node, scope)))
+    if isinstance(node, CONDITION_NODES):
+        truths = truth(node, scope)
+        return RowValue(combine(lambda t: np.where(t == UNKNOWN, np.nan, (t == TRUE).astype(np.float64)), truths))
     if is_literal(node):
         if not numeric and literal_value(node) is not None:
             return RowValue(_ones(scope))
         return RowValue(Cells.constant(scope.domain, float(constant_number(node))))
     by_value = _of_days(node, scope) or type(node) not in (*ARITHMETIC, exp.Neg, exp.Div)
     if not numeric and by_value and function_of(node) is not None:
-        return RowValue(combine(_float64, map_values(_presence_of, single_values(node, scope))))
+        presence = map_values(lambda value: np.nan if value is None else 1.0, single_values(node, scope))
+        return RowValue(combine(_float64, presence))
     return _arithmetic(node, scope)
 
 
 def _arithmetic(node: exp.Expr, scope: Scope) -> RowValue:
+    """The number that one row adds, for an expression that computes with numbers."""
     if isinstance(node, exp.Neg):
         return row_value(node.this, scope, numeric=True).negative()
     function = ARITHMETIC.get(type(node))
@@ -222,17 +224,23 @@ def _arithmetic(node: exp.Expr, scope: Scope) -> RowValue:
     if isinstance(node, exp.AggFunc):
         raise refusal(node, "an aggregate cannot stand inside another one")
     if function_of(node) is not None or isinstance(node, exp.Extract):
-        values = map_values(partial(_as_float, node), single_values(node, scope))
-        return RowValue(combine(_float64, values))
+
+        def as_float(value: Any) -> float:
+            if isinstance(value, str | dt.date):
+                raise QueryError(f"{quote(node)} is not a number; COUNT it instead")
+            return np.nan if value is None else float(value)
+
+        return RowValue(combine(_float64, map_values(as_float, single_values(node, scope))))
     raise refusal(node, "add up columns, numbers, CASE WHEN ... THEN ... ELSE ... END, and their sums and products")
 
 
 def _of_days(node: exp.Expr, scope: Scope) -> bool:
     """Whether an expression computes with dates."""
-    return any(isinstance(scope.column(each), Date) for each in node.find_all(exp.Column))
+    return any(isinstance(scope.column(column), Date) for column in node.find_all(exp.Column))
 
 
 def _column_value(column: Column, scope: Scope, numeric: bool) -> RowValue:
+    """The number that a column adds; the middle of a bin, with its ends as bounds."""
     values = np.ones(column.size)
     ends: tuple[Numbers, ...] = ()
     if numeric:
@@ -243,7 +251,7 @@ def _column_value(column: Column, scope: Scope, numeric: bool) -> RowValue:
                 values = np.arange(column.size, dtype=np.float64)
             case Integer() | Numeric():
                 low, high = np.array([column.ends(code) for code in range(column.levels)], dtype=float).T
-                values[: column.levels] = low / 2 + high / 2  # halves first: the sum may overflow
+                values[: column.levels] = low / 2 + high / 2  # halved first, because the sum may overflow
                 wide = np.flatnonzero(low < high)
                 if wide.size:
                     ends = values.copy(), values.copy()
@@ -263,15 +271,15 @@ def _column_value(column: Column, scope: Scope, numeric: bool) -> RowValue:
     return RowValue(*(scope.cells(column, numbers) for numbers in (values, *ends)))
 
 
-def _harmless(node: exp.Cast, scope: Scope) -> bool:
-    """Whether a cast changes no value: to a float, or of a condition or whole number to an integer."""
+def _keeps_values(node: exp.Cast, scope: Scope) -> bool:
+    """Whether a cast changes no value: one to a float, or of a condition or whole number to an integer."""
     inner = node.this.unnest()
-    if is_literal(node) or node.to.is_type(*FLOATS):
+    if is_literal(node) or node.to.is_type(*FLOAT_TYPES):
         return not is_literal(node)
-    whole = isinstance(inner, (*CONDITIONS, exp.Null))
+    whole = isinstance(inner, (*CONDITION_NODES, exp.Null))
     if isinstance(inner, exp.Column):
         whole = isinstance(scope.column(inner), Boolean | Integer)
-    return whole and node.to.is_type(*INTEGERS)
+    return whole and node.to.is_type(*INTEGER_TYPES)
 
 
 def _case(node: exp.Case, scope: Scope, numeric: bool) -> RowValue:
@@ -279,17 +287,18 @@ def _case(node: exp.Case, scope: Scope, numeric: bool) -> RowValue:
     result = row_value(node.args.get("default") or exp.Null(), scope, numeric=numeric)
     for branch in reversed(node.args["ifs"]):
         when = branch.this if subject is None else exp.EQ(this=subject.copy(), expression=branch.this.copy())
-        result = row_value(branch.args["true"], scope, numeric=numeric).chosen(truth(when, scope), result, _where)
+        result = row_value(branch.args["true"], scope, numeric=numeric).chosen(truth(when, scope), result)
     return result
 
 
 def _check_argument(node: exp.Expr) -> None:
+    """Refuse DISTINCT, several arguments, and a missing or starred argument other than COUNT(*)."""
     inner = node.this
     if isinstance(inner, exp.Distinct):
         raise refusal(
             node,
-            "how many different values occur cannot be read from noisy counts, where few are exactly 0; group by the "
-            "column and see which counts are clearly above 0",
+            "noisy counts do not show how many different values occur, because few are exactly 0; group by the column "
+            "and see which counts are clearly above 0",
         )
     if node.expressions or isinstance(inner, exp.Order | exp.HavingMax):
         raise refusal(node, "give the aggregate one argument and nothing else")
@@ -306,50 +315,29 @@ def _total(where: Cells, value: RowValue) -> Formula:
 
 
 def _kept(where: Numbers, values: Numbers) -> Numbers:
+    """The values where a condition is true, else 0; 0 for null."""
     return np.where((where == TRUE) & ~np.isnan(values), values, 0.0)
 
 
 def _present(value: RowValue) -> RowValue:
-    return RowValue(combine(_presence, value.middle))
+    """1 for every value, null for null."""
+    return RowValue(combine(lambda values: np.where(np.isnan(values), np.nan, 1.0), value.middle))
 
 
 def _ones(scope: Scope) -> Cells:
     return Cells.constant(scope.domain, 1.0)
 
 
-def _presence(values: Numbers) -> Numbers:
-    return np.where(np.isnan(values), np.nan, 1.0)
-
-
 def _float64(values: Numbers) -> Numbers:
     return values.astype(np.float64)
 
 
-def _presence_of(value: Any) -> float:
-    return np.nan if value is None else 1.0
-
-
-def _as_float(node: exp.Expr, value: Any) -> float:
-    """A value of SQL as a number to add up, NaN for null."""
-    if isinstance(value, str | dt.date):
-        raise QueryError(f"{quote(node)} is no number; COUNT it instead")
-    return np.nan if value is None else float(value)
-
-
-def _as_number(truths: Numbers) -> Numbers:
-    return np.where(truths == UNKNOWN, np.nan, (truths == TRUE).astype(np.float64))
-
-
-def _where(condition: Numbers, yes: Numbers, no: Numbers) -> Numbers:
-    return np.where(condition == TRUE, yes, no)
-
-
 def root_formula(node: exp.Expr, where: Cells, scope: Scope) -> Formula | None:
-    """The variance whose root an item asks for; None where it asks for something else."""
+    """The variance of an item that is a standard deviation; None for other items."""
     inner = node.unnest()
-    if isinstance(inner, exp.Filter) and isinstance(inner.this, ROOTS):
+    if isinstance(inner, exp.Filter) and isinstance(inner.this, STANDARD_DEVIATIONS):
         where, inner = conjunction(where, truth(inner.expression.this, scope)), inner.this
-    return _variance(inner, where, scope) if isinstance(inner, ROOTS) else None
+    return _variance(inner, where, scope) if isinstance(inner, STANDARD_DEVIATIONS) else None
 
 
 def formula_of(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
@@ -364,12 +352,19 @@ def formula_of(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
         case exp.Neg() if not is_literal(node):
             return formula_of(node.this, where, scope).times(-1.0)
         case exp.Mul():
-            return _product(node, where, scope)
+            left, right = (formula_of(side, where, scope) for side in (node.this, node.expression))
+            if not left.constant and not right.constant:
+                raise QueryError(f"{quote(node)} multiplies two aggregates; ask for each and multiply the answers")
+            return right.times(left.offset) if left.constant else left.times(right.offset)
         case exp.Div():
             if is_literal(node.expression) and constant_number(node.expression) == 0:
                 raise QueryError(f"{quote(node)} divides by zero; divide by a count, a sum or another number")
-            return formula_of(node.this, where, scope).over(formula_of(_guarded(node.expression), where, scope))
-        case exp.Cast() if node.to.is_type(*REALS):
+            divisor = node.expression.unnest()
+            guard = divisor.expression if isinstance(divisor, exp.Nullif) else None
+            if guard is not None and is_literal(guard) and constant_number(guard) == 0:
+                divisor = divisor.this  # a divisor that may be zero has no answer anyway
+            return formula_of(node.this, where, scope).over(formula_of(divisor, where, scope))
+        case exp.Cast() if node.to.is_type(*FLOAT_TYPES, exp.DataType.Type.DECIMAL):
             return formula_of(node.this, where, scope)
         case exp.Cast() if not is_literal(node):
             raise refusal(node, "leave the cast out: answers are numbers with a fraction")
@@ -385,32 +380,14 @@ def formula_of(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
     raise refusal(node, ADVICE.get(type(node), SUPPORTED_EXPRESSIONS))
 
 
-def _product(node: exp.Mul, where: Cells, scope: Scope) -> Formula:
-    left, right = (formula_of(side, where, scope) for side in (node.this, node.expression))
-    if left.constant:
-        return right.times(left.offset)
-    if right.constant:
-        return left.times(right.offset)
-    raise QueryError(f"{quote(node)} multiplies two aggregates; ask for each and multiply the answers")
-
-
-def _guarded(node: exp.Expr) -> exp.Expr:
-    """A denominator without its NULLIF(..., 0): one that may be zero has no answer anyway."""
-    inner: exp.Expr = node.unnest()
-    if isinstance(inner, exp.Nullif) and is_literal(inner.expression) and constant_number(inner.expression) == 0:
-        guarded: exp.Expr = inner.this
-        return guarded
-    return node
-
-
 @dataclass(frozen=True, slots=True)
 class QuantileItem:
-    """The quantile of a column over the rows that all masks let through, one mask for each attribute that matters."""
+    """The quantile of a column over the rows that all masks let through, one mask per attribute of the condition."""
 
     column: Integer | Numeric
     share: Fraction
     masks: Mapping[str, Floats]
-    continuous: bool = False  # asked for in words that interpolate between two values in SQL
+    continuous: bool = False  # whether SQL would interpolate between two values
 
     @property
     def ends(self) -> tuple[Floats, Floats]:
@@ -425,12 +402,12 @@ class QuantileItem:
         return bool((low < high).any())
 
     def clique(self, groups: Clique) -> Clique:
-        """The table it is read from."""
+        """The clique of the table it is computed from."""
         return (*groups, self.column.name, *(name for name in self.masks if name not in (*groups, self.column.name)))
 
 
 def quantile_item(node: exp.Expr, where: Cells, scope: Scope) -> QuantileItem | None:
-    """The quantile that an item of SELECT asks for; None where it asks for something else."""
+    """The quantile that an item of SELECT asks for; None for other items."""
     inner = node.unnest()
     if isinstance(inner, exp.Filter) and _share_asked(inner.this) is not None:
         where = conjunction(where, truth(inner.expression.this, scope))
@@ -454,7 +431,7 @@ def quantile_item(node: exp.Expr, where: Cells, scope: Scope) -> QuantileItem | 
     if clamps(column):
         scope.note(clamp_note(column))
     asked_as = inner.this if isinstance(inner, exp.WithinGroup) else inner
-    return QuantileItem(column, q, _masks(where, node), isinstance(asked_as, CONTINUOUS))
+    return QuantileItem(column, q, _masks(where, node), isinstance(asked_as, CONTINUOUS_QUANTILES))
 
 
 def _share_asked(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
@@ -472,7 +449,7 @@ def _share_asked(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
 
 
 def _masks(where: Cells, node: exp.Expr) -> dict[str, Floats]:
-    """A condition as one mask for each attribute; refused where it is not the AND of such."""
+    """A condition as one mask per attribute; refused unless it is the AND of conditions on single attributes."""
     allowed = where.values == TRUE
     if not allowed.any():
         raise QueryError(f"{quote(node)}: no value of the schema meets the condition, so there is no quantile")

@@ -1,8 +1,8 @@
-"""Constants of a query: their Python values, and where they fall among the levels of a column.
+"""Constants of a query: their Python values, and their place among the levels of a column.
 
-A comparison of an ordered column is a cut of the number line just before or just after a constant c: x >= c keeps what
-lies after the cut before c, x > c what lies after the cut after c. A level is an interval between two cuts, so a
-comparison is answerable exactly when its cut is not strictly inside a level.
+A comparison of an ordered column cuts the number line just before or just after a constant c: x >= c keeps what is
+after the cut before c, x > c what is after the cut after c. A level is an interval between two cuts, so a comparison
+has an answer if and only if its cut is not strictly inside a level.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import datetime as dt
 import math
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from sqlglot import exp
 
@@ -22,14 +24,14 @@ from hush.schema.column import OTHER_LABEL, OTHER_VALUE, Value, canonical
 from hush.schema.column_kinds import FALSE_TEXTS, TRUE_TEXTS
 from hush.sql.scope import nearest, quote, refusal
 
-_DAY = re.compile(r"(\d{4})([-/])(\d{1,2})\2(\d{1,2})(?:[ T]00:00(?::00(?:\.0+)?)?)?")  # midnight is the day
-DAYS = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPNTZ)
+DAY_PATTERN = re.compile(r"(\d{4})([-/])(\d{1,2})\2(\d{1,2})(?:[ T]00:00(?::00(?:\.0+)?)?)?")  # or its midnight
+DAY_TYPES = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPNTZ)
 Ordered = Integer | Numeric | Date
 Point = int | float | dt.date
 
 
 def is_literal(node: exp.Expr) -> bool:
-    """Whether a piece of the query is a constant."""
+    """Whether an expression of the query is a constant."""
     inner = node.unnest()
     if isinstance(inner, exp.Neg):
         return is_literal(inner.this)
@@ -39,8 +41,8 @@ def is_literal(node: exp.Expr) -> bool:
 
 
 def is_date_cast(node: exp.Cast) -> bool:
-    """Whether it is DATE '...', or TIMESTAMP '...', or a cast of a text to one of them."""
-    return bool(node.to.is_type(*DAYS)) and isinstance(node.this, exp.Literal)
+    """Whether a cast is DATE '...' or TIMESTAMP '...', or casts a text to one of them."""
+    return bool(node.to.is_type(*DAY_TYPES)) and isinstance(node.this, exp.Literal)
 
 
 def literal_value(node: exp.Expr) -> Value:
@@ -73,7 +75,7 @@ def constant_number(node: exp.Expr) -> int | float:
 
 
 def number(text: str) -> int | float:
-    """A number as SQL spells it: an integer where there is neither point nor exponent."""
+    """A number in SQL's spelling: an integer if it has neither point nor exponent."""
     try:
         value = int(text) if text.isdecimal() or (text[:1] in "+-" and text[1:].isdecimal()) else float(text)
     except ValueError:
@@ -84,11 +86,11 @@ def number(text: str) -> int | float:
 
 
 def day(text: str) -> dt.date:
-    """A date written as year-month-day, also with a slash or without zeros, as data may have it."""
-    found = _DAY.fullmatch(text.strip())
+    """A date written as year-month-day, also with slashes or without leading zeros."""
+    match = DAY_PATTERN.fullmatch(text.strip())
     try:
-        if found is not None:
-            return dt.date(int(found[1]), int(found[3]), int(found[4]))
+        if match is not None:
+            return dt.date(int(match[1]), int(match[3]), int(match[4]))
     except ValueError:
         pass
     raise QueryError(f"{text[:40]!r} is not a date; write it as '2020-01-31'")
@@ -96,14 +98,14 @@ def day(text: str) -> dt.date:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The first level behind a cut; `inside` says that the level before it is cut in two."""
+    """The first level after a cut; `inside` if the cut divides the level before it."""
 
     level: int
     inside: bool = False
 
 
 def point(column: Ordered, value: Value) -> Point:
-    """A constant as a point on the line of an ordered column."""
+    """A constant as a value of an ordered column."""
     plain = not isinstance(value, bool)
     if isinstance(column, Date):
         if isinstance(value, str):
@@ -123,13 +125,29 @@ def point(column: Ordered, value: Value) -> Point:
 
 def cut(column: Ordered, at: Point, *, after: bool) -> Cut:
     """The cut just before or just after a point, by bisection of the level boundaries."""
-    if isinstance(column, Numeric) and not isinstance(at, dt.date):
-        return _cut_bins(column, at, after)
-    if isinstance(column, Date) and isinstance(at, dt.date):
-        return _cut_days(column, at.toordinal() + after)
     if isinstance(column, Integer) and not isinstance(at, dt.date):
-        return _cut_integers(column, math.floor(at) + 1 if after else math.ceil(at))
-    raise TypeError(f"{at!r} is no point of the column {column.name!r}")
+        first = math.floor(at) + 1 if after else math.ceil(at)  # the first integer after the cut
+        if first <= column.low:
+            return Cut(0)
+        if first > column.high:
+            return Cut(column.levels)
+        level = column.code_of(first)
+        return Cut(level) if column.ends(level)[0] == first else Cut(level + 1, inside=True)
+    position: tuple[float, bool] | int
+    boundary: Callable[[int], tuple[float, bool] | int]
+    if isinstance(column, Numeric) and not isinstance(at, dt.date):
+        position, boundary = (at, after), column.cut
+    elif isinstance(column, Date) and isinstance(at, dt.date):
+        position, boundary = at.toordinal() + after, partial(_first_day, column)
+        if column.granularity is Granularity.DAY:
+            return Cut(min(max(position - column.start.toordinal(), 0), column.levels))
+    else:
+        raise TypeError(f"{at!r} is not a value of the column {column.name!r}")
+    # Level i lies between boundary(i) and boundary(i + 1).
+    index = bisect.bisect_left(range(column.levels + 1), position, key=boundary)
+    if index > column.levels:
+        return Cut(column.levels)
+    return Cut(index, inside=index > 0 and boundary(index) != position)
 
 
 def code_of(column: Categorical | Boolean, value: Value) -> int:
@@ -152,38 +170,11 @@ def code_of(column: Categorical | Boolean, value: Value) -> int:
 
 
 def check_not_missing(column: Column, value: Value) -> None:
-    """Refuse a constant that the column reads as missing."""
+    """Refuse a constant that means missing in the column."""
     if canonical(value) in column.missing_values:
         raise QueryError(f"{shown(value)} means missing in column {column.name!r}; write {column.name} IS NULL")
 
 
-def _cut_integers(column: Integer, first: int) -> Cut:
-    """The cut just before an integer."""
-    if first <= column.low:
-        return Cut(0)
-    if first > column.high:
-        return Cut(column.levels)
-    level = column.code_of(first)
-    return Cut(level) if column.ends(level)[0] == first else Cut(level + 1, inside=True)
-
-
-def _cut_bins(column: Numeric, at: float, after: bool) -> Cut:
-    """Level i lies between its cut and that of level i + 1, such as (e_i, before) and (e_{i+1}, before)."""
-    index = bisect.bisect_left(range(column.levels + 1), (at, after), key=column.cut)
-    if index > column.levels:
-        return Cut(column.levels)
-    return Cut(index, inside=index > 0 and column.cut(index) != (at, after))
-
-
-def _cut_days(column: Date, ordinal: int) -> Cut:
-    if column.granularity is Granularity.DAY:
-        return Cut(min(max(ordinal - column.start.toordinal(), 0), column.levels))
-    levels = range(column.levels + 1)
-    index = bisect.bisect_left(levels, ordinal, key=lambda level: _ordinal(column, level))
-    if index > column.levels:
-        return Cut(column.levels)
-    return Cut(index, inside=index > 0 and _ordinal(column, index) != ordinal)
-
-
-def _ordinal(column: Date, level: int) -> int:
+def _first_day(column: Date, level: int) -> int:
+    """The ordinal of the first day of a level, or of the day after the last level."""
     return column.value(level).toordinal() if level < column.levels else column.end.toordinal() + 1

@@ -1,8 +1,8 @@
-"""Formulas: what a column of the answers is made of, and the numbers over cells that enter it.
+"""Formulas: how a column of the answers is computed from counts, and the numbers over cells that enter it.
 
 A formula is offset + sum of coefficients x counts + measured sums + weighted quotients. Its coefficients are `Cells`:
-one number for every combination of levels of the attributes that matter, and of those only. Where a row adds a value of
-which only the bin is known, the coefficient is the middle of the bin, and `low` and `high` are its ends.
+one number for every combination of levels of the attributes that matter. If only the bin of a value is known, the
+coefficient is the middle of the bin, and `low` and `high` are its ends.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from hush.core.domain import Clique, Domain
 from hush.core.errors import QueryError, SizeError
 from hush.privacy.sum_query import ValueGrid
 
-LARGEST_TABLE = 2**28
+LARGEST_TABLE = 2**28  # cells
+TRUE, UNKNOWN, FALSE = 1, 0, -1  # so that AND is the minimum, OR the maximum and NOT the negative
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells(NamedTable):
-    """A table over attributes in domain order, and constant along all others of the domain."""
+    """A table over some attributes in domain order, constant along all others."""
 
     domain: Domain
 
@@ -38,12 +39,12 @@ class Cells(NamedTable):
         return cls((name,), values, domain).reduced()
 
     def reduced(self) -> Cells:
-        """The same numbers without the axes along which they do not change."""
+        """The same numbers without the axes along which they are constant."""
         names, values = list(self.names), self.values
         for axis in reversed(range(len(names))):
             first = values.take([0], axis)
             same = values == first
-            if values.dtype.kind == "f":  # NaN stands for null, and null is like null
+            if values.dtype.kind == "f":  # NaN stands for null, and null equals null here
                 same |= np.isnan(values) & np.isnan(first)
             if same.all():
                 values = first.squeeze(axis)
@@ -51,9 +52,9 @@ class Cells(NamedTable):
         return Cells(tuple(names), values, self.domain)
 
     def any_over(self, names: Iterable[str]) -> Cells:
-        """Whether anything is true, for every combination of levels of those of `names` that matter."""
-        wanted = set(names)
-        kept = tuple(name for name in self.names if name in wanted)
+        """Whether any cell is true, for every combination of levels of those of `names` that matter."""
+        requested = set(names)
+        kept = tuple(name for name in self.names if name in requested)
         return Cells(kept, np.asarray(self.values.any(axis=axes_outside(self.names, kept))), self.domain)
 
 
@@ -62,13 +63,13 @@ def combine(function: Callable[..., Numbers], *arguments: Cells) -> Cells:
     domain = arguments[0].domain
     names = domain.clique({name for argument in arguments for name in argument.names})
     check_size(domain, names)
-    with np.errstate(over="ignore", invalid="ignore"):  # formulas refuse what is not finite
+    with np.errstate(over="ignore", invalid="ignore"):  # formulas refuse infinite results
         values = function(*(argument.spread(names) for argument in arguments))
     return Cells(names, values, domain).reduced()
 
 
 def check_size(domain: Domain, names: Clique) -> None:
-    """Refuse a table that would not fit, before it is made."""
+    """Refuse a table that is too large, before it is computed."""
     cells = domain.size(names)
     if cells > LARGEST_TABLE:
         raise SizeError(
@@ -79,19 +80,19 @@ def check_size(domain: Domain, names: Clique) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RowValue:
-    """The number that one row adds, NaN for null, and the ends of what it may be if only its bin is known."""
+    """The number that one row adds, NaN for null, and its bounds if only its bin is known."""
 
     middle: Cells
-    low: Cells | None = None  # with `high`; None where the number is known
+    low: Cells | None = None  # like `high`, None if the number is known
     high: Cells | None = None
 
     @property
     def ends(self) -> tuple[Cells, Cells]:
-        """The least and the largest number that it may be."""
+        """The least and the largest possible number."""
         return self.low or self.middle, self.high or self.middle
 
     def apply(self, function: Callable[..., Numbers], *others: Cells) -> RowValue:
-        """A function that does not fall as the number rises, of it and other arrays, cell by cell."""
+        """A function of the number and other arrays, cell by cell, that is non-decreasing in the number."""
         if self.low is None:
             return RowValue(combine(function, self.middle, *others))
         return RowValue(*(combine(function, side, *others) for side in (self.middle, *self.ends)))
@@ -107,10 +108,18 @@ class RowValue:
         if self.low is None and other.low is None:
             return RowValue(middle)
         corners = [combine(function, a, b) for a in self.ends for b in other.ends]
-        return RowValue(middle, combine(_least, *corners), combine(_largest, *corners))
 
-    def chosen(self, condition: Cells, other: RowValue, choose: Callable[..., Numbers]) -> RowValue:
-        """This number where a condition holds, another elsewhere."""
+        def extreme(pick: Callable[..., Numbers]) -> Cells:
+            return combine(lambda *sides: np.asarray(pick(np.broadcast_arrays(*sides))), *corners)
+
+        return RowValue(middle, extreme(np.minimum.reduce), extreme(np.maximum.reduce))
+
+    def chosen(self, condition: Cells, other: RowValue) -> RowValue:
+        """This number where a condition is true, another elsewhere."""
+
+        def choose(truths: Numbers, yes: Numbers, no: Numbers) -> Numbers:
+            return np.where(truths == TRUE, yes, no)
+
         middle = combine(choose, condition, self.middle, other.middle)
         if self.low is None and other.low is None:
             return RowValue(middle)
@@ -118,22 +127,14 @@ class RowValue:
         return RowValue(middle, *(combine(choose, condition, mine, theirs) for mine, theirs in pairs))
 
 
-def _least(*corners: Numbers) -> Numbers:
-    return np.asarray(np.minimum.reduce(np.broadcast_arrays(*corners)))
-
-
-def _largest(*corners: Numbers) -> Numbers:
-    return np.asarray(np.maximum.reduce(np.broadcast_arrays(*corners)))
-
-
 @dataclass(frozen=True, slots=True)
 class KnownSum:
-    """A sum of values that was measured: its number, the table it is by, the grid of its values and its noise."""
+    """A measured sum of values: its index, the clique it is grouped by, the grid of its values and its noise."""
 
     index: int
     clique: Clique
     grid: ValueGrid
-    stddev: float  # of its integers
+    stddev: float  # of its noisy integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ class SumPart:
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """weight x numerator^power / denominator; with `positive` there is no answer where the denominator is not > 0."""
+    """weight x numerator^power / denominator; with `positive`, no answer unless the denominator is above 0."""
 
     weight: float
     numerator: Formula
@@ -163,9 +164,9 @@ class Quotient:
 class Formula:
     """offset + sum_x coefficients[x] count[x] + sum_i weight_i numerator_i / denominator_i, within each group.
 
-    Closed under sums, multiples and division, so that every supported expression is one of these. `low` and `high` are
-    the least and the largest that coefficients may be, where they are known only up to bins. `sums` are measured sums
-    of values that are added; the coefficients are then those of the middle that they are measured from.
+    Closed under sums, multiples and division, so that every supported expression is a formula. `low` and `high` bound
+    the coefficients if they are known only up to bins. `sums` are measured sums, which are added; the coefficients are
+    then those of the centre that the sums are measured from.
     """
 
     coefficients: Cells
@@ -181,25 +182,25 @@ class Formula:
 
     @property
     def constant(self) -> bool:
-        """Whether no count enters it."""
+        """Whether it depends on no count."""
         if self.quotients or self.sums:
             return False
         return not self.coefficients.names and not float(self.coefficients.values)
 
     @property
     def linear(self) -> bool:
-        """Whether its variance is that of a sum of counts, hence exact."""
+        """Whether it is a sum of counts, so that its variance is exact."""
         return not self.quotients
 
     @property
     def counts_rows(self) -> bool:
-        """Whether counts enter it, and not measured sums alone."""
+        """Whether it depends on counts, and not only on measured sums."""
         inner = (quotient.numerator.counts_rows or quotient.denominator.counts_rows for quotient in self.quotients)
         return bool(self.coefficients.values.any()) or any(inner)
 
     @property
     def never_negative(self) -> bool:
-        """Whether it is a sum of true counts with no negative weight."""
+        """Whether it is a sum of counts with non-negative weights."""
         return self.linear and not self.sums and self.offset >= 0 and bool(np.all(self.coefficients.values >= 0))
 
     @property
@@ -212,14 +213,14 @@ class Formula:
 
     @property
     def binned(self) -> bool:
-        """Whether it adds up values of which only the bin is known."""
+        """Whether it adds up values of which only the bins are known."""
         inner = (quotient.numerator.binned or quotient.denominator.binned for quotient in self.quotients)
         return self.low is not None or any(inner)
 
     def end(self, *, high: bool) -> Formula | None:
-        """The formula at the least or the largest that binned values may be; None where that is not known.
+        """The formula at the least or the largest possible binned values; None if these are unknown.
 
-        A quotient falls with its denominator only if neither is ever negative.
+        A quotient is monotone in its denominator only if both are never negative.
         """
         side = self.high if high else self.low
         quotients = []
@@ -237,7 +238,7 @@ class Formula:
         return Formula(self.coefficients if side is None else side, self.offset, tuple(quotients), sums=self.sums)
 
     def clique(self, groups: Clique) -> Clique:
-        """The table it is computed from: the groups, then the other attributes in domain order."""
+        """The clique of the table it is computed from: the groups, then the other attributes in domain order."""
         domain = self.coefficients.domain
         return (*groups, *domain.clique(self.names - set(groups)))
 
@@ -272,7 +273,7 @@ class Formula:
         )
 
     def over(self, denominator: Formula) -> Formula:
-        """The quotient; an exact multiple where the denominator is a constant other than 0."""
+        """The quotient; an exact multiple if the denominator is a constant other than 0."""
         if denominator.constant and denominator.offset != 0:
             return self.times(1 / denominator.offset)
         nothing = Cells.constant(self.coefficients.domain, 0.0)

@@ -1,4 +1,4 @@
-"""Parsing: the text of a query cut into its clauses, and the list of SELECT into labels and values.
+"""Parsing: the clauses of a query, the labels and values that it selects, and the condition of HAVING.
 
 Every clause outside the supported part of SQL is refused here.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from hush.core.arrays import Floats, Numbers
@@ -21,20 +21,20 @@ from hush.core.domain import Clique
 from hush.core.errors import QueryError
 from hush.schema import Column
 from hush.sql.constants import constant_number, is_literal
+from hush.sql.formula import FALSE, TRUE, UNKNOWN
 from hush.sql.quoting import NOT_SQL, QueryDialect, bracketed, tokens_of
 from hush.sql.scope import Scope, nearest, quote, refusal
 
-EXAMPLE = "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex"
-READ = {"expressions", "from", "from_", "where", "group", "having", "order", "limit", "offset"}
+EXAMPLE_QUERY = "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex"
+READ_CLAUSES = {"expressions", "from", "from_", "where", "group", "having", "order", "limit", "offset"}
 LONGEST_TEXT, LONGEST_QUERY = 2**20, 2**18  # characters, of several queries and of one
 MOST_TOKENS = 20_000
 MOST_NESTED = 50
-_KINDS = sqlglot.TokenType
-_OPENING = {_KINDS.L_PAREN, _KINDS.L_BRACKET, _KINDS.L_BRACE, _KINDS.CASE}
-_CLOSING = {_KINDS.R_PAREN, _KINDS.R_BRACKET, _KINDS.R_BRACE, _KINDS.END}
-_SIGNS = {_KINDS.NOT, _KINDS.DASH, _KINDS.PLUS, _KINDS.TILDE}
-_BRACKETS = {_KINDS.L_BRACKET, _KINDS.L_BRACE, _KINDS.DCOLON}  # each wraps what stands before it
-CLAUSES = {
+OPENING_TOKENS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+CLOSING_TOKENS = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+SIGN_TOKENS = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
+WRAPPING_TOKENS = {TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.DCOLON}  # each wraps the expression before it
+REFUSED_CLAUSES = {
     "joins": ("a join", "a release holds one table; name only that one in FROM"),
     "laterals": ("a join", "a release holds one table; name only that one in FROM"),
     "with": ("WITH", "put the conditions into WHERE"),
@@ -45,7 +45,6 @@ CLAUSES = {
     "sample": ("a sample", "leave it out; the answers are about the whole table"),
     "into": ("INTO", "leave it out and keep the answers"),
 }
-TRUE, UNKNOWN, FALSE = 1, 0, -1
 COMPARISONS: dict[type[exp.Expr], Callable[[Floats, Floats], Numbers]] = {
     exp.EQ: np.equal,
     exp.NEQ: np.not_equal,
@@ -54,7 +53,7 @@ COMPARISONS: dict[type[exp.Expr], Callable[[Floats, Floats], Numbers]] = {
     exp.GT: np.greater,
     exp.GTE: np.greater_equal,
 }
-ADVICE = "write HAVING with comparisons of aggregates, such as COUNT(*) > 100"
+HAVING_ADVICE = "write HAVING with comparisons of aggregates, such as COUNT(*) > 100"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ class ParsedQuery:
     """The clauses of one SELECT over one table."""
 
     items: tuple[exp.Expr, ...]
-    tables: tuple[str, ...]  # what columns may be qualified with
+    tables: tuple[str, ...]  # names that may qualify columns
     where: exp.Expr | None
     groups: tuple[exp.Expr, ...]
     group_all: bool
@@ -73,30 +72,40 @@ class ParsedQuery:
 
 
 def parse(text: str) -> ParsedQuery:
-    """The clauses of the query; QueryError where it is not SQL, or not supported."""
+    """The clauses of a query; QueryError if it is not SQL, or not supported."""
     select = _select(text)
     for key, value in select.args.items():
-        if value and key not in READ:
-            name, advice = CLAUSES.get(key, (key.strip("_").upper(), "leave it out"))
+        if value and key not in READ_CLAUSES:
+            name, advice = REFUSED_CLAUSES.get(key, (key.strip("_").upper(), "leave it out"))
             raise QueryError(f"{name} is not supported in a query on a release; {advice}")
     if not select.expressions:
-        raise QueryError(f"the query selects nothing; write, for example, {EXAMPLE}")
+        raise QueryError(f"the query selects nothing; write, for example, {EXAMPLE_QUERY}")
     group, order = select.args.get("group"), select.args.get("order")
+    if group is not None:
+        odd = {key for key, value in group.args.items() if value} - {"expressions", "all"}
+        if odd or any(isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets) for node in group.expressions):
+            raise refusal(group, "group by columns, one query for each grouping")
+    limit = select.args.get("limit")
+    if limit is not None:
+        options = limit.args.get("limit_options")
+        plain = options is None or not (options.args.get("percent") or options.args.get("with_ties"))
+        if not plain or limit.expressions:
+            raise refusal(limit, "write LIMIT with a number of rows")
     return ParsedQuery(
         items=tuple(select.expressions),
         tables=_tables(select),
         where=None if select.args.get("where") is None else select.args["where"].this,
-        groups=_groups(group),
+        groups=() if group is None else tuple(group.expressions),
         having=None if select.args.get("having") is None else select.args["having"].this,
         group_all=bool(group is not None and group.args.get("all")),
         order=() if order is None else tuple(order.expressions),
-        limit=_limit(select.args.get("limit")),
+        limit=_count(limit, "LIMIT"),
         offset=_count(select.args.get("offset"), "OFFSET") or 0,
     )
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a text, divided by semicolons, without empty ones and comments.
+    """The statements of a text, separated by semicolons, without empty ones and comments.
 
     >>> statements("SELECT COUNT(*) FROM t; -- one; or\\n SELECT a, COUNT(*) FROM t WHERE a <> ';' GROUP BY a;")
     ['SELECT COUNT(*) FROM t', "SELECT a, COUNT(*) FROM t WHERE a <> ';' GROUP BY a"]
@@ -104,7 +113,7 @@ def statements(text: str) -> list[str]:
     texts: list[str] = []
     run: list[sqlglot.Token] = []
     for token in [*_tokens(text, LONGEST_TEXT), None]:
-        if token is not None and token.token_type is not sqlglot.TokenType.SEMICOLON:
+        if token is not None and token.token_type is not TokenType.SEMICOLON:
             run.append(token)
         elif run:
             texts.append(text[run[0].start : run[-1].end + 1])
@@ -113,8 +122,9 @@ def statements(text: str) -> list[str]:
 
 
 def _tokens(text: str, longest: int) -> list[sqlglot.Token]:
+    """The tokens of a text of limited length."""
     if not isinstance(text, str):
-        raise QueryError(f"a query is text, found {type(text).__name__}; write, for example, {EXAMPLE}")
+        raise QueryError(f"query of type {type(text).__name__}: expected a text; write, for example, {EXAMPLE_QUERY}")
     if len(text) > longest:
         raise QueryError(f"the query has {len(text):,} characters: at most {longest:,} are possible; ask for less")
     try:
@@ -124,8 +134,9 @@ def _tokens(text: str, longest: int) -> list[sqlglot.Token]:
 
 
 def _select(text: str) -> exp.Select:
+    """The parsed SELECT of a query, once its tokens are known to be harmless to parse."""
     tokens = _tokens(text, LONGEST_QUERY)
-    if any(token.token_type is _KINDS.L_BRACKET for token in tokens):
+    if any(token.token_type is TokenType.L_BRACKET for token in tokens):
         text = bracketed(text, tokens)
         tokens = _tokens(text, LONGEST_QUERY)
     _check_tokens(tokens)
@@ -134,38 +145,38 @@ def _select(text: str) -> exp.Select:
     except ParseError as error:
         raise QueryError(_syntax(error)) from None
     except SqlglotError:
-        raise QueryError(f"{NOT_SQL}; write, for example, {EXAMPLE}") from None
+        raise QueryError(f"{NOT_SQL}; write, for example, {EXAMPLE_QUERY}") from None
     if isinstance(parsed, exp.SetOperation):
         raise QueryError(
             f"{type(parsed).__name__.upper()} is not supported in a query on a release; ask one SELECT at a time"
         )
     if not isinstance(parsed, exp.Select):
-        raise QueryError(f"only one SELECT can be asked of a release; write, for example, {EXAMPLE}")
+        raise QueryError(f"only one SELECT can be asked of a release; write, for example, {EXAMPLE_QUERY}")
     return parsed
 
 
 def _check_tokens(tokens: list[sqlglot.Token]) -> None:
-    """Refuse what does not begin like a query; the parser would log it."""
-    ends = [index for index, token in enumerate(tokens) if token.token_type is sqlglot.TokenType.SEMICOLON]
+    """Refuse several statements, and one that does not begin like a query, which the parser would log."""
+    ends = [index for index, token in enumerate(tokens) if token.token_type is TokenType.SEMICOLON]
     body = tokens[: ends[0]] if ends else tokens
     if not body:
-        raise QueryError(f"the query is empty; write, for example, {EXAMPLE}")
+        raise QueryError(f"the query is empty; write, for example, {EXAMPLE_QUERY}")
     _check_shape(body)
-    if ends and any(token.token_type is not sqlglot.TokenType.SEMICOLON for token in tokens[ends[0] :]):
+    if ends and any(token.token_type is not TokenType.SEMICOLON for token in tokens[ends[0] :]):
         raise QueryError("several statements in one query; ask one SELECT at a time")
     if body[0].token_type not in {
-        sqlglot.TokenType.SELECT,
-        sqlglot.TokenType.FROM,
-        sqlglot.TokenType.WITH,
-        sqlglot.TokenType.L_PAREN,
+        TokenType.SELECT,
+        TokenType.FROM,
+        TokenType.WITH,
+        TokenType.L_PAREN,
     }:
         raise QueryError(
-            f"only a SELECT can be asked of a release, found {body[0].text[:20].upper()}; for example, {EXAMPLE}"
+            f"only a SELECT can be asked of a release, found {body[0].text[:20].upper()}; for example, {EXAMPLE_QUERY}"
         )
 
 
 def _check_shape(tokens: list[sqlglot.Token]) -> None:
-    """Refuse queries that are longer, or nested deeper, than the parser should be asked to read."""
+    """Refuse queries that are too long or too deeply nested for the parser."""
     if len(tokens) > MOST_TOKENS:
         raise QueryError(
             f"the query has {len(tokens):,} words and marks: at most {MOST_TOKENS:,} are possible; write BETWEEN "
@@ -174,20 +185,20 @@ def _check_shape(tokens: list[sqlglot.Token]) -> None:
     depth = signs = brackets = 0
     for token in tokens:
         kind = token.token_type
-        depth = max(depth + (kind in _OPENING) - (kind in _CLOSING), 0)
-        signs = signs + 1 if kind in _SIGNS else 0
-        brackets += kind in _BRACKETS
+        depth = max(depth + (kind in OPENING_TOKENS) - (kind in CLOSING_TOKENS), 0)
+        signs = signs + 1 if kind in SIGN_TOKENS else 0
+        brackets += kind in WRAPPING_TOKENS
         if max(depth, signs, brackets) > MOST_NESTED:
             raise QueryError("the query is nested too deeply; write it with fewer parentheses")
 
 
 def _syntax(error: ParseError) -> str:
-    """The parser's complaint, and how to quote a name where it stopped within a word such as income>50K."""
+    """The parser's message, and advice on quotes if it stopped inside a word such as income>50K."""
     first = error.errors[0] if error.errors else {}
     near = " ".join(str(first.get("highlight") or "").split())[:30]
     where = f" near {near!r}" if near else ""
     what = str(first.get("description") or "").rstrip(".")
-    if not what or "<" in what:  # which names classes of the parser
+    if not what or "<" in what:  # a message that names the parser's classes
         what = "it cannot be parsed"
     message = f"{NOT_SQL}: {what}{where} (line {first.get('line')}, column {first.get('col')})"
     word = re.search(r"[^\W\d][^\s()',;\"]*[^\s\w()',;\"]\w*$", str(first.get("start_context") or ""))
@@ -197,9 +208,10 @@ def _syntax(error: ParseError) -> str:
 
 
 def _tables(select: exp.Select) -> tuple[str, ...]:
+    """The name and the alias of the only table in FROM."""
     source = select.args.get("from_") or select.args.get("from")
     if source is None:
-        raise QueryError(f"the query has no FROM; write, for example, {EXAMPLE}")
+        raise QueryError(f"the query has no FROM; write, for example, {EXAMPLE_QUERY}")
     table = source.this
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         raise refusal(source, "name one table in FROM; any name will do")
@@ -210,26 +222,8 @@ def _tables(select: exp.Select) -> tuple[str, ...]:
     return (table.name,) if alias is None else (table.name, alias.name)
 
 
-def _groups(group: exp.Expr | None) -> tuple[exp.Expr, ...]:
-    if group is None:
-        return ()
-    odd = {key for key, value in group.args.items() if value} - {"expressions", "all"}
-    if odd or any(isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets) for node in group.expressions):
-        raise refusal(group, "group by columns, one query for each grouping")
-    return tuple(group.expressions)
-
-
-def _limit(node: exp.Expr | None) -> int | None:
-    if node is None:
-        return None
-    options = node.args.get("limit_options")
-    plain = options is None or not (options.args.get("percent") or options.args.get("with_ties"))
-    if not plain or node.expressions:
-        raise refusal(node, "write LIMIT with a number of rows")
-    return _count(node, "LIMIT")
-
-
 def _count(node: exp.Expr | None, clause: str) -> int | None:
+    """The number of rows in LIMIT or OFFSET."""
     if node is None:
         return None
     number = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
@@ -239,11 +233,11 @@ def _count(node: exp.Expr | None, clause: str) -> int | None:
 
 
 def _whole(digits: str) -> int:
-    """The number, or one that is larger than any number of rows or columns; Python reads no longer ones."""
+    """The number, capped above any number of rows or columns, because Python refuses very long ones."""
     return int(digits) if len(digits) < 16 else 10**15
 
 
-NAMES: dict[type[exp.Expr], str] = {
+VALUE_NAMES: dict[type[exp.Expr], str] = {
     exp.Count: "count",
     exp.CountIf: "count",
     exp.Sum: "sum",
@@ -270,7 +264,7 @@ class Item:
     column: Column | None = None
     grouped: bool = False  # an expression of GROUP BY, other than a column
     named: bool = False  # by an alias
-    hidden: bool = False  # asked for by HAVING alone
+    hidden: bool = False  # only in HAVING
 
     @property
     def is_label(self) -> bool:
@@ -280,7 +274,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The columns of the answers: labels first, and the items in the order of SELECT for positions."""
+    """The columns of the answers: labels first, then values; and the items in the order of SELECT, for positions."""
 
     labels: tuple[Item, ...]
     values: tuple[Item, ...]
@@ -288,7 +282,7 @@ class Output:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns that the labels show."""
+        """The columns of the schema among the labels."""
         return tuple(item.column for item in self.labels if item.column is not None)
 
     @property
@@ -298,11 +292,11 @@ class Output:
 
     @property
     def groups(self) -> Clique:
-        """The names of those columns in the schema."""
+        """The names of the columns among the labels."""
         return tuple(column.name for column in self.columns)
 
     def find(self, node: exp.Expr, scope: Scope) -> Item | None:
-        """The item that a position, an alias, a column or a repeated expression means."""
+        """The item that a position, an alias, a column or a repeated expression refers to."""
         inner = node.unnest()
         if isinstance(inner, exp.Literal) and not inner.is_string:
             position = _whole(inner.name) if inner.name.isdecimal() else 0
@@ -321,6 +315,7 @@ class Output:
 
 def read_output(query: ParsedQuery, scope: Scope) -> Output:
     """The labels and values of the query; every label is in GROUP BY."""
+    # The items of SELECT, each in GROUP BY or an aggregate.
     listed = _items(query, scope)
     grouped, expressions = _grouped(query, listed, scope)
     items = tuple(replace(item, grouped=item.column is None and item.node in expressions) for item in listed)
@@ -330,6 +325,8 @@ def read_output(query: ParsedQuery, scope: Scope) -> Output:
     values = tuple(item for item in items if not item.is_label)
     if not values:
         raise QueryError("the query selects no aggregate; add one, such as COUNT(*)")
+
+    # The labels: those selected, then those only in GROUP BY.
     selected = [item for item in items if item.is_label]
     names = [item.column.name for item in selected if item.column is not None]
     shown = [item.node for item in selected if item.grouped]
@@ -338,30 +335,33 @@ def read_output(query: ParsedQuery, scope: Scope) -> Output:
     unselected = [Item(name, exp.column(name), column) for name, column in grouped.items() if name not in names]
     unselected += [Item(quote(node), node, grouped=True) for node in expressions if node not in shown]
     labels = (*selected, *unselected)
-    _check_names([*labels, *values])
+    seen: set[str] = set()
+    for item in (*labels, *values):
+        if item.name.casefold() in seen:
+            raise QueryError(
+                f"two columns of the answers are called {item.name!r}; give each an alias of its own with AS"
+            )
+        seen.add(item.name.casefold())
     output = Output(labels, values, items)
-    hidden = [] if query.having is None else _unselected(query.having, output, scope)
-    return replace(output, values=(*values, *hidden))
 
-
-def _unselected(having: exp.Expr, output: Output, scope: Scope) -> list[Item]:
-    """The aggregates of HAVING that SELECT does not have."""
+    # The aggregates that are only in HAVING.
     hidden: list[Item] = []
-    for node in having_values(having):
+    for node in () if query.having is None else having_values(query.having):
         if output.find(node, scope) is None and all(item.node != node for item in hidden):
             if not node.find(exp.AggFunc):
                 raise unknown_order(node, output, "HAVING")
             hidden.append(Item(f"HAVING {quote(node)}", node, hidden=True))
-    return hidden
+    return replace(output, values=(*values, *hidden))
 
 
 def _items(query: ParsedQuery, scope: Scope) -> tuple[Item, ...]:
+    """The items of SELECT, with unique names for values without an alias."""
     items: list[Item] = []
     used: set[str] = set()
     numbers: Counter[str] = Counter()
 
     def fresh(name: str) -> str:
-        """The name, with a number behind it where it is used."""
+        """The name, with a number appended if it is used already."""
         tried = name
         while tried.casefold() in used:
             numbers[name] += 1
@@ -377,7 +377,10 @@ def _items(query: ParsedQuery, scope: Scope) -> tuple[Item, ...]:
             column = scope.column(bare)
             items.append(Item(node.alias or column.name, bare, column))
         else:
-            name = _name(bare) if bare.find(exp.AggFunc) else quote(bare)
+            call = bare.this if isinstance(bare, exp.Filter) else bare
+            name = VALUE_NAMES.get(type(call), "value") if bare.find(exp.AggFunc) else quote(bare)
+            if type(call) in VALUE_NAMES and isinstance(call.this, exp.Column):
+                name = f"{name}_{call.this.name}"  # such as avg_age
             items.append(Item(node.alias or fresh(name), bare, named=bool(node.alias)))
         used.add(items[-1].name.casefold())
     return tuple(items)
@@ -403,7 +406,7 @@ def _grouped(
 
 
 def _group_item(node: exp.Expr, items: tuple[Item, ...], scope: Scope) -> exp.Expr:
-    """The column or expression that an item of GROUP BY means, by itself, by an alias or by a position of SELECT."""
+    """The column or expression that an item of GROUP BY refers to, directly, by alias or by position in SELECT."""
     meant = node
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal():
         position = _whole(node.name)
@@ -418,26 +421,6 @@ def _group_item(node: exp.Expr, items: tuple[Item, ...], scope: Scope) -> exp.Ex
     return meant
 
 
-def _name(node: exp.Expr) -> str:
-    """A name for a value without alias: count, sum_age, avg_age, or value."""
-    call = node.this if isinstance(node, exp.Filter) else node
-    name = NAMES.get(type(call), "value")
-    argument = call.this if type(call) in NAMES else None
-    if isinstance(argument, exp.Column):
-        return f"{name}_{argument.name}"
-    return name
-
-
-def _check_names(items: list[Item]) -> None:
-    seen: set[str] = set()
-    for item in items:
-        if item.name.casefold() in seen:
-            raise QueryError(
-                f"two columns of the answers are called {item.name!r}; give each an alias of its own with AS"
-            )
-        seen.add(item.name.casefold())
-
-
 def unknown_order(node: exp.Expr, output: Output, clause: str = "ORDER BY") -> QueryError:
     """The error for an ORDER BY or HAVING that names no column of the answers."""
     names = dict.fromkeys(item.name for item in (*output.items, *output.labels))
@@ -446,7 +429,7 @@ def unknown_order(node: exp.Expr, output: Output, clause: str = "ORDER BY") -> Q
 
 
 def having_values(node: exp.Expr) -> Iterator[exp.Expr]:
-    """What the comparisons of HAVING compare, without constants."""
+    """The expressions that HAVING compares, without constants."""
     inner = node.unnest()
     if isinstance(inner, exp.Connector | exp.Not):
         for part in inner.iter_expressions():
@@ -454,11 +437,11 @@ def having_values(node: exp.Expr) -> Iterator[exp.Expr]:
     elif isinstance(inner, exp.Predicate):
         yield from (side.unnest() for side in inner.iter_expressions() if not is_literal(side))
     else:
-        raise refusal(inner, ADVICE)
+        raise refusal(inner, HAVING_ADVICE)
 
 
 def having_truth(node: exp.Expr, estimates: Callable[[exp.Expr], Floats]) -> Numbers:
-    """The truth value (1, 0 for unknown, -1) of HAVING in each group; an estimate that is not known is null."""
+    """The truth value (1, 0 for unknown, -1) of HAVING in each group; an unknown estimate counts as null."""
     inner = node.unnest()
 
     def value(side: exp.Expr) -> Floats:
@@ -479,10 +462,11 @@ def having_truth(node: exp.Expr, estimates: Callable[[exp.Expr], Floats]) -> Num
         case exp.Between() if not inner.args.get("symmetric"):
             low, high = inner.args["low"], inner.args["high"]
             return np.minimum(compared(inner.this, exp.GTE, low), compared(inner.this, exp.LTE, high))
-        case exp.In() if inner.expressions and all(is_literal(each) for each in inner.expressions):
-            return functools.reduce(np.maximum, (compared(inner.this, exp.EQ, each) for each in inner.expressions))
+        case exp.In() if inner.expressions and all(map(is_literal, inner.expressions)):
+            equal = (compared(inner.this, exp.EQ, constant) for constant in inner.expressions)
+            return functools.reduce(np.maximum, equal)
         case exp.Is() if isinstance(inner.expression, exp.Null):
             return np.where(np.isnan(value(inner.this)), TRUE, FALSE)
     if type(inner) not in COMPARISONS:
-        raise refusal(inner, ADVICE)
+        raise refusal(inner, HAVING_ADVICE)
     return compared(inner.this, type(inner), inner.expression)

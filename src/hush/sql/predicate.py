@@ -1,4 +1,4 @@
-"""Predicates: the condition of a query as a truth value for each cell, by SQL's three-valued logic."""
+"""Predicates: a condition of a query as a truth value for every cell, by SQL's three-valued logic."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric
 from hush.schema.column import Value
 from hush.schema.column_kinds import clamp_note, clamps, mark_of
 from hush.sql.constants import Cut, Ordered, Point, check_not_missing, code_of, cut, is_literal, literal_value, point
-from hush.sql.formula import Cells, combine
+from hush.sql.formula import FALSE, TRUE, UNKNOWN, Cells, combine
 from hush.sql.scalars import compared, pattern_of
 from hush.sql.scope import Scope, quote, refusal
 
-TRUE, UNKNOWN, FALSE = 1, 0, -1  # so that AND is the minimum, OR the maximum and NOT the negative
 Truth = np.ndarray[Any, np.dtype[np.int8]]
-AFTER = {">=": False, ">": True, "<": False, "<=": True}  # whether the cut lies after the constant
+CUTS_AFTER = {">=": False, ">": True, "<": False, "<=": True}  # whether a comparison cuts after its constant
 SIGNS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-BRANCHES = (exp.Case, exp.If, exp.Coalesce, exp.Nullif)  # expressions that choose one of several others
-LIKES = (exp.Like, exp.ILike, exp.StartsWith, exp.Contains)
-MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+CHOICES = (exp.Case, exp.If, exp.Coalesce, exp.Nullif)  # expressions that choose one of several others
+MIRRORED_SIGNS = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 ADVICE: dict[type[exp.Expr], str] = {
     exp.Glob: "list the values you want with IN",
     exp.RegexpLike: "list the values you want with IN",
@@ -48,7 +46,7 @@ def compare(column: Column, sign: str, value: Value, scope: Scope) -> Cells:
             f"column {column.name!r} is {column.kind} and has no order for {sign}; list the values you want with IN"
         )
     at = _read(column, value, scope)
-    boundary = cut(column, at, after=AFTER[sign])
+    boundary = cut(column, at, after=CUTS_AFTER[sign])
     if boundary.inside:
         raise QueryError(_cut_message(column, sign, at, boundary.level - 1))
     _note_bounds(column, f"{column.name} {sign} {_written(at)}", [boundary], scope)
@@ -78,19 +76,13 @@ def is_missing(column: Column, scope: Scope) -> Cells:
     return scope.cells(column, truth)
 
 
-def is_set(column: Boolean, scope: Scope) -> Cells:
-    """A boolean column as a condition."""
-    truth = _blank(column, FALSE)
-    truth[1] = TRUE
-    return scope.cells(column, truth)
-
-
 def unknown(scope: Scope) -> Cells:
-    """Neither true nor false, everywhere."""
+    """Unknown everywhere."""
     return Cells.constant(scope.domain, UNKNOWN, np.int8)
 
 
 def _blank(column: Column, start: int) -> Truth:
+    """One truth value for all levels, unknown for missing."""
     truth = np.full(column.size, start, dtype=np.int8)
     if column.missing_code is not None:
         truth[column.missing_code] = UNKNOWN
@@ -107,12 +99,19 @@ def _equal(column: Column, value: Value, scope: Scope) -> tuple[int, int]:
     at = _read(column, value, scope)
     before, behind = cut(column, at, after=False), cut(column, at, after=True)
     if before.inside or behind.inside:
-        raise QueryError(_inside_message(column, at, behind.level - 1))
+        level, asked = behind.level - 1, f"{column.name} = {_written(at)} asks for one value inside "
+        if isinstance(column, Numeric):
+            instead = f"{_beside(column, level, '>')} AND {_beside(column, level + 1, '<')}"
+            raise QueryError(f"{asked}the bin {column.label(level)}; write {instead}")
+        first, last = _first_and_last(column, level)
+        instead = f"{column.name} BETWEEN {_written(first)} AND {_written(last)}"
+        raise QueryError(f"{asked}{_named(column, level)}; write {instead}")
     _note_bounds(column, f"{column.name} = {_written(at)}", [before, behind], scope)
     return before.level, behind.level
 
 
 def _read(column: Ordered, value: Value, scope: Scope) -> Point:
+    """A constant as a value of the column; a number next to a bin edge, up to rounding, is read as the edge."""
     at = point(column, value)
     if not isinstance(column, Numeric) or not isinstance(at, int | float):
         return at
@@ -124,39 +123,29 @@ def _read(column: Ordered, value: Value, scope: Scope) -> Point:
 
 
 def _note_bounds(column: Ordered, comparison: str, cuts: Sequence[Cut], scope: Scope) -> None:
-    """Note what a comparison at or beyond the bounds means: clamped values are counted at the bound."""
+    """Add a note on a comparison at or beyond the column's bounds, where clamped values are counted."""
     levels, bounds = {boundary.level for boundary in cuts}, {0, column.levels}
     if clamps(column) and levels & bounds:
         scope.note(clamp_note(column))
     elif levels <= bounds:
-        scope.note(f"{comparison} does not tell the declared levels of {column.name} apart.")
+        scope.note(f"{comparison} is true for all declared levels of {column.name}, or for none.")
 
 
 def _cut_message(column: Ordered, sign: str, at: Point, level: int) -> str:
-    """Which level is cut, and the two comparisons nearest to the one asked for."""
+    """The message that a comparison divides a level, with the two nearest comparisons that do not."""
     asked = f"{column.name} {sign} {_written(at)} cuts through "
     if not isinstance(column, Numeric):
         first, last = _first_and_last(column, level)
         near = [_first_and_last(column, level - 1)[1] if level else None, last]
-        if not AFTER[sign]:
+        if not CUTS_AFTER[sign]:
             near = [first, _first_and_last(column, level + 1)[0] if level + 1 < column.levels else None]
-        choices = [f"{column.name} {sign} {_written(each)}" for each in near if each is not None]
+        choices = [f"{column.name} {sign} {_written(end)}" for end in near if end is not None]
         return f"{asked}{_named(column, level)}; write {' or '.join(choices)}"
     side = "><"[sign in {"<", "<="}]
     choices = [_beside(column, level, side)]
     if level + 1 < column.levels or side == "<":
         choices.append(_beside(column, level + 1, side))
     return f"{asked}the bin {column.label(level)}; write {' or '.join(choices)}"
-
-
-def _inside_message(column: Ordered, at: Point, level: int) -> str:
-    asked = f"{column.name} = {_written(at)} asks for one value inside "
-    if not isinstance(column, Numeric):
-        first, last = _first_and_last(column, level)
-        between = f"{column.name} BETWEEN {_written(first)} AND {_written(last)}"
-        return f"{asked}{_named(column, level)}; write {between}"
-    both = f"{_beside(column, level, '>')} AND {_beside(column, level + 1, '<')}"
-    return f"{asked}the bin {column.label(level)}; write {both}"
 
 
 def _first_and_last(column: Integer | Date, level: int) -> tuple[Point, Point]:
@@ -172,13 +161,13 @@ def _named(column: Integer | Date, level: int) -> str:
 
 
 def _beside(column: Numeric, level: int, side: str) -> str:
-    """The comparison with all that lies on one side of the cut before a level."""
+    """The comparison that keeps one side of the cut before a level."""
     number, after = column.cut(level)
     return f"{column.name} {side}{'=' * (after == (side == '<'))} {_written(number)}"
 
 
 def _written(at: Point) -> str:
-    """A point as it is written in a query."""
+    """A constant as it is written in a query."""
     if isinstance(at, float) and at.is_integer() and abs(at) < 1e15:
         return str(int(at))
     return repr(at) if isinstance(at, float) else shown(at) if isinstance(at, int) else f"'{at}'"
@@ -203,13 +192,22 @@ def truth(node: exp.Expr, scope: Scope) -> Cells:
             column = scope.column(node)
             if not isinstance(column, Boolean):
                 raise QueryError(f"column {column.name!r} is {column.kind}, not a condition; compare it with a value")
-            return is_set(column, scope)
+            levels = _blank(column, FALSE)
+            levels[1] = TRUE
+            return scope.cells(column, levels)
         case exp.Is():
-            return _is(node, scope)
+            if isinstance(node.expression, exp.Null):
+                return _null(node.this, scope)
+            if not isinstance(node.expression, exp.Boolean):
+                raise refusal(node, "IS takes NULL, TRUE or FALSE")
+            return _exactly(truth(node.this.unnest(), scope), TRUE if node.expression.this else FALSE)
         case exp.NullSafeEQ() | exp.NullSafeNEQ():
             return _null_safe(node, scope)
         case exp.Between():
-            return _between(node, scope)
+            if node.args.get("symmetric"):
+                raise refusal(node, "write the lower bound first and leave SYMMETRIC out")
+            above = _comparison(node.this, ">=", node.args["low"], scope)
+            return conjunction(above, _comparison(node.this, "<=", node.args["high"], scope))
         case exp.In():
             return _in(node, scope)
         case exp.Case() | exp.If() | exp.Coalesce():
@@ -228,24 +226,31 @@ def always(scope: Scope) -> Cells:
 
 
 def conjunction(left: Cells, right: Cells) -> Cells:
-    """Both conditions."""
+    """The AND of two conditions."""
     return combine(np.minimum, left, right)
 
 
 def only_true(values: Numbers) -> Numbers:
-    """What WHERE keeps: unknown is like false."""
+    """Truth values with unknown as false, as WHERE treats it."""
     return np.where(values == TRUE, TRUE, FALSE).astype(np.int8)
 
 
 def _comparison(left: exp.Expr, sign: str, right: exp.Expr, scope: Scope) -> Cells:
+    """A comparison of any two expressions."""
+    # Constants go to the right and choices such as CASE to the left.
     a, b = left.unnest(), right.unnest()
-    if is_literal(a) or isinstance(b, BRANCHES):
-        a, sign, b = b, MIRRORED[sign], a
+    if is_literal(a) or isinstance(b, CHOICES):
+        a, sign, b = b, MIRRORED_SIGNS[sign], a
     if is_literal(b) and isinstance(a, exp.Column):
         return compare(scope.column(a), sign, literal_value(b), scope)
     if is_literal(a) and is_literal(b):
-        return _constants(literal_value(a), sign, literal_value(b), scope)
-    if isinstance(a, BRANCHES):
+        x, y = literal_value(a), literal_value(b)  # such as 1 = 1, which generated queries contain
+        try:
+            holds = compared(sign, x, y)
+        except (QueryError, TypeError):
+            raise QueryError(f"{x!r} {sign} {y!r} compares constants of different kinds; leave it out") from None
+        return Cells.constant(scope.domain, {None: UNKNOWN, True: TRUE, False: FALSE}[holds], np.int8)
+    if isinstance(a, CHOICES):
         return _case(a, lambda branch: _comparison(branch, sign, b, scope), scope)
     whole = f"{quote(left)} {sign} {quote(right)}"
     counted = _counted(a, sign, b, scope)
@@ -266,8 +271,8 @@ def _comparison(left: exp.Expr, sign: str, right: exp.Expr, scope: Scope) -> Cel
 
 
 def _of_values(holds: Callable[..., bool | None], scope: Scope, *sides: exp.Expr) -> Cells:
-    """A condition on the values that expressions have in each cell."""
-    from hush.sql.row_labels import map_values, single_values  # which reads conditions of CASE here
+    """A condition on the values of expressions in each cell."""
+    from hush.sql.row_labels import map_values, single_values  # here, because row_labels imports this module
 
     codes = {True: TRUE, False: FALSE, None: UNKNOWN}
     found = map_values(lambda *values: codes[holds(*values)], *(single_values(side, scope) for side in sides))
@@ -275,12 +280,16 @@ def _of_values(holds: Callable[..., bool | None], scope: Scope, *sides: exp.Expr
 
 
 def _like(node: exp.Expr, scope: Scope) -> Cells:
-    """LIKE, ILIKE and the like on texts: a list of levels is public, so that no text is guessed."""
+    """LIKE, ILIKE, starts_with and contains; the declared texts are public, so matching them reveals nothing."""
     escape, test = "", node
     if isinstance(node, exp.Escape):
         escape, test = node.expression.name, node.this
     pattern = test.expression.unnest()
-    if not isinstance(test, LIKES) or not is_literal(pattern) or len(escape) > 1:
+    if (
+        not isinstance(test, exp.Like | exp.ILike | exp.StartsWith | exp.Contains)
+        or not is_literal(pattern)
+        or len(escape) > 1
+    ):
         raise refusal(node, "write LIKE with a pattern in single quotes")
     text = literal_value(pattern)
     if text is not None and not isinstance(text, str):
@@ -290,14 +299,14 @@ def _like(node: exp.Expr, scope: Scope) -> Cells:
         if value is None or text is None:
             return None
         if not isinstance(value, str):
-            raise QueryError(f"{quote(node)}: {shown(value)} is no text; compare it with =, < or >")
+            raise QueryError(f"{quote(node)}: {shown(value)} is not a text; compare it with =, < or >")
         if isinstance(test, exp.StartsWith | exp.Contains):
             return text in value if isinstance(test, exp.Contains) else value.startswith(text)
         like = pattern_of(text, escape, ignore_case=isinstance(test, exp.ILike))
         return like.fullmatch(value) is not None
 
-    found = _of_values(holds, scope, test.this)
-    return combine(np.negative, found) if test.args.get("negate") else found
+    matching = _of_values(holds, scope, test.this)
+    return combine(np.negative, matching) if test.args.get("negate") else matching
 
 
 def counted_conditions(node: exp.Expr, scope: Scope) -> tuple[list[exp.Expr], frozenset[int]] | None:
@@ -308,7 +317,7 @@ def counted_conditions(node: exp.Expr, scope: Scope) -> tuple[list[exp.Expr], fr
 
 def _counted(a: exp.Expr, sign: str, b: exp.Expr, scope: Scope) -> tuple[list[exp.Expr], frozenset[int]] | None:
     if is_literal(a):
-        a, sign, b = b, MIRRORED[sign], a
+        a, sign, b = b, MIRRORED_SIGNS[sign], a
     if not is_literal(b) or not isinstance(a, exp.Add):
         return None
     parts = [_uncast(part) for part in a.flatten()]
@@ -321,7 +330,7 @@ def _counted(a: exp.Expr, sign: str, b: exp.Expr, scope: Scope) -> tuple[list[ex
 
 
 def _uncast(node: exp.Expr) -> exp.Expr:
-    """A condition as it stands inside parentheses and CAST(... AS INTEGER)."""
+    """An expression without parentheses and CAST(... AS INTEGER) around it."""
     inner = node.unnest()
     if isinstance(inner, exp.Cast) and inner.to.this in exp.DataType.INTEGER_TYPES:
         return _uncast(inner.this)
@@ -329,42 +338,41 @@ def _uncast(node: exp.Expr) -> exp.Expr:
 
 
 def _condition(node: exp.Expr, scope: Scope) -> bool:
-    """Whether a part of a sum is a condition, which counts as 1 where it is true and as 0 where it is false."""
+    """Whether an expression is a condition, which counts as 1 or 0 in a sum."""
     if isinstance(node, exp.Column):
         return isinstance(scope.column(node), Boolean)
     return isinstance(node, exp.Predicate | exp.Connector | exp.Not | exp.Boolean)
 
 
-def _counted_truth(parts: Sequence[exp.Expr], wanted: frozenset[int], scope: Scope) -> Cells:
-    """Whether the number of true conditions is a wanted one; unknown where a condition is, as a sum with null is."""
+def _counted_truth(parts: Sequence[exp.Expr], sums: frozenset[int], scope: Scope) -> Cells:
+    """Whether the number of true conditions is one of `sums`; unknown if any condition is, like a sum with null."""
 
     def count(*truths: Numbers) -> Numbers:
         stacked = np.broadcast_arrays(*truths)
         number, known = np.zeros(stacked[0].shape, dtype=np.int16), np.ones(stacked[0].shape, dtype=bool)
-        for each in stacked:
-            number += each == TRUE
-            known &= each != UNKNOWN
-        return np.where(known, np.where(np.isin(number, list(wanted)), TRUE, FALSE), UNKNOWN).astype(np.int8)
+        for truths_of_part in stacked:
+            number += truths_of_part == TRUE
+            known &= truths_of_part != UNKNOWN
+        return np.where(known, np.where(np.isin(number, list(sums)), TRUE, FALSE), UNKNOWN).astype(np.int8)
 
     return combine(count, *(truth(part, scope) for part in parts))
 
 
 def as_case(node: exp.Expr) -> exp.Case:
-    """COALESCE(a, b) and NULLIF(a, b) as the CASE that they stand for."""
+    """COALESCE(a, b) or NULLIF(a, b) as the equivalent CASE."""
     if isinstance(node, exp.Nullif):
         equal = exp.EQ(this=node.this.copy(), expression=node.expression.copy())
         return exp.Case(ifs=[exp.If(this=equal, true=exp.Null())], default=node.this.copy())
     *first, last = [node.this, *node.expressions]
-    known = [
-        exp.If(this=exp.Not(this=exp.Is(this=each.copy(), expression=exp.Null())), true=each.copy()) for each in first
-    ]
-    return (
-        exp.Case(ifs=known, default=last.copy()) if known else exp.Case(ifs=[exp.If(this=exp.true(), true=last.copy())])
-    )
+    if not first:
+        return exp.Case(ifs=[exp.If(this=exp.true(), true=last.copy())])
+    known = [exp.Not(this=exp.Is(this=side.copy(), expression=exp.Null())) for side in first]
+    branches = [exp.If(this=is_known, true=side.copy()) for is_known, side in zip(known, first, strict=True)]
+    return exp.Case(ifs=branches, default=last.copy())
 
 
 def _case(node: exp.Expr, outcome: Callable[[exp.Expr], Cells], scope: Scope) -> Cells:
-    """The outcome of the first branch whose condition is true, else that of ELSE, which is null where there is none."""
+    """The outcome of the first branch whose condition is true, else that of ELSE, which is null by default."""
     if isinstance(node, exp.Coalesce | exp.Nullif):
         node = as_case(node)
     if isinstance(node, exp.If):
@@ -382,22 +390,6 @@ def _chosen(condition: Cells, yes: Cells, no: Cells) -> Cells:
     return combine(lambda c, a, b: np.asarray(np.where(c == TRUE, a, b), dtype=np.int8), condition, yes, no)
 
 
-def _constants(left: Value, sign: str, right: Value, scope: Scope) -> Cells:
-    """A comparison such as 1 = 1, which generated queries contain."""
-    try:
-        holds = compared(sign, left, right)
-    except (QueryError, TypeError):
-        raise QueryError(f"{left!r} {sign} {right!r} compares constants of different kinds; leave it out") from None
-    return Cells.constant(scope.domain, {None: UNKNOWN, True: TRUE, False: FALSE}[holds], np.int8)
-
-
-def _between(node: exp.Between, scope: Scope) -> Cells:
-    if node.args.get("symmetric"):
-        raise refusal(node, "write the lower bound first and leave SYMMETRIC out")
-    above = _comparison(node.this, ">=", node.args["low"], scope)
-    return conjunction(above, _comparison(node.this, "<=", node.args["high"], scope))
-
-
 def _in(node: exp.In, scope: Scope) -> Cells:
     if node.args.get("query") is not None:
         raise refusal(node, "subqueries are outside; list the values between parentheses")
@@ -405,24 +397,13 @@ def _in(node: exp.In, scope: Scope) -> Cells:
     if not listed or node.args.get("field") is not None or node.args.get("unnest") is not None:
         raise refusal(node, "list the values between parentheses, such as IN ('a', 'b')")
     column = node.this.unnest()
-    if isinstance(column, exp.Column) and all(is_literal(each) for each in listed):
-        return among(scope.column(column), [literal_value(each) for each in listed], scope)
-    return reduce(partial(combine, np.maximum), (_comparison(column, "=", each, scope) for each in listed))
-
-
-def _is(node: exp.Is, scope: Scope) -> Cells:
-    predicate, inner = node.expression, node.this.unnest()
-    if isinstance(predicate, exp.Null):
-        return _null(inner, scope)
-    if isinstance(predicate, exp.Boolean):
-        wanted = TRUE if predicate.this else FALSE
-    else:
-        raise refusal(node, "IS takes NULL, TRUE or FALSE")
-    return _exactly(truth(inner, scope), wanted)
+    if isinstance(column, exp.Column) and all(map(is_literal, listed)):
+        return among(scope.column(column), [literal_value(value) for value in listed], scope)
+    return reduce(partial(combine, np.maximum), (_comparison(column, "=", value, scope) for value in listed))
 
 
 def _null_safe(node: exp.NullSafeEQ | exp.NullSafeNEQ, scope: Scope) -> Cells:
-    """IS [NOT] DISTINCT FROM: null equals null, and the outcome is never unknown."""
+    """IS [NOT] DISTINCT FROM: null equals null, and the result is never unknown."""
     a, b = node.this.unnest(), node.expression.unnest()
     if isinstance(a, exp.Null) or isinstance(b, exp.Null):
         same = _null(b if isinstance(a, exp.Null) else a, scope)
@@ -439,13 +420,13 @@ def _null(node: exp.Expr, scope: Scope) -> Cells:
         return is_missing(scope.column(inner), scope)
     if is_literal(inner):
         return Cells.constant(scope.domain, TRUE if literal_value(inner) is None else FALSE, np.int8)
-    if isinstance(inner, BRANCHES):
+    if isinstance(inner, CHOICES):
         return _case(inner, lambda branch: _null(branch, scope), scope)
     if _condition(inner, scope):
         return _exactly(truth(inner, scope), UNKNOWN)
     return _of_values(lambda value: value is None, scope, inner)
 
 
-def _exactly(condition: Cells, wanted: int) -> Cells:
-    """True where a condition has the wanted truth value, else false."""
-    return combine(lambda values: np.where(values == wanted, TRUE, FALSE).astype(np.int8), condition)
+def _exactly(condition: Cells, value: int) -> Cells:
+    """True where a condition has the given truth value, else false."""
+    return combine(lambda values: np.where(values == value, TRUE, FALSE).astype(np.int8), condition)

@@ -1,7 +1,8 @@
-"""Row labels: what an expression in GROUP BY, such as CASE, EXTRACT or arithmetic, makes of the levels of columns.
+"""Row labels: the value of an expression in GROUP BY, such as CASE, EXTRACT or arithmetic, in every cell.
 
-An expression groups rows if it has one value in every cell. A date level that spans a change of the value, or a bin
-that only CASE and comparisons may ask about, has none, and the query is refused for that reason.
+An expression can group rows if it has one value in every cell. It has none in a date level that spans several values,
+or in a bin, unless CASE and comparisons reduce it to one; such a query is refused. Parts of times, such as
+EXTRACT(hour FROM pickup), become the columns by which times are counted.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from hush.schema.column import OTHER_LABEL, Value
 from hush.schema.column_kinds import clamp_note, clamps
 from hush.schema.stamps import DATE, HOUR, MINUTE, MONTH, TIME_PARTS, WEEKDAY
 from hush.sql.constants import is_literal
-from hush.sql.formula import Cells, combine
+from hush.sql.formula import FALSE, TRUE, UNKNOWN, Cells, combine
 from hush.sql.parsing import ParsedQuery
-from hush.sql.predicate import FALSE, TRUE, UNKNOWN, as_case, truth
+from hush.sql.predicate import as_case, truth
 from hush.sql.scalars import applied, exact, function_of, period_of, plain
 from hush.sql.scope import Scope, quote, refusal
 
 LARGEST_LABELLED = 2**20  # cells
 MOST_LABELS = 1000
 LARGEST_NUMBER = 2**53
-ADVICE = "use columns, CASE WHEN ... THEN ... END, EXTRACT(YEAR FROM ...), conditions, LOWER, or arithmetic"
-PARTS: dict[str, Callable[[dt.date], Value]] = {
+LABEL_ADVICE = "use columns, CASE WHEN ... THEN ... END, EXTRACT(YEAR FROM ...), conditions, LOWER, or arithmetic"
+DATE_PARTS: dict[str, Callable[[dt.date], Value]] = {
     "YEAR": lambda day: day.year,
     "QUARTER": lambda day: (day.month + 2) // 3,
     "MONTH": lambda day: day.month,
@@ -44,7 +45,7 @@ PARTS: dict[str, Callable[[dt.date], Value]] = {
     "DAYOFYEAR": lambda day: day.timetuple().tm_yday,
     "DOY": lambda day: day.timetuple().tm_yday,
 }
-STARTS: dict[str, Callable[[dt.date], Value]] = {
+PERIOD_STARTS: dict[str, Callable[[dt.date], Value]] = {
     "YEAR": lambda day: day.replace(month=1, day=1),
     "QUARTER": lambda day: day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1),
     "MONTH": lambda day: day.replace(day=1),
@@ -63,8 +64,6 @@ DATE_FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.DayOfWeekIso: "ISODOW",
     exp.DayOfYear: "DOY",
 }
-STARTING = (exp.TimestampTrunc, exp.DateTrunc)
-CONDITIONS = (exp.Predicate, exp.Not, exp.Boolean, exp.And, exp.Or)
 STAMP_FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.Hour: HOUR,
     exp.Minute: MINUTE,
@@ -76,13 +75,13 @@ STAMP_FUNCTIONS: dict[type[exp.Expr], str] = {
 
 @dataclass(frozen=True, slots=True)
 class RowLabels:
-    """The values of an expression in GROUP BY, in order with null last, and which of them each cell has."""
+    """The values of an expression in GROUP BY, in order with null last, and the index of each cell's value."""
 
     values: tuple[Value, ...]
     codes: Cells
 
     def mask(self, code: int) -> Cells:
-        """Where the expression has one of its values, as a condition."""
+        """The condition that the expression has a certain value."""
         return combine(lambda codes: np.where(codes == code, TRUE, FALSE).astype(np.int8), self.codes)
 
 
@@ -96,30 +95,39 @@ def row_labels(node: exp.Expr, scope: Scope) -> RowLabels:
     ('adult', 'child')
     """
     cells = map_values(plain, _labels(node, scope))
-    found = set(cells.values.ravel().tolist())
-    if len(found) > MOST_LABELS:
-        raise SizeError(f"GROUP BY {quote(node)} has {len(found):,} groups: at most {MOST_LABELS:,} are possible")
-    kinds = {_kind(value) for value in found if value is not None}
+    labels = set(cells.values.ravel().tolist())
+    if len(labels) > MOST_LABELS:
+        raise SizeError(f"GROUP BY {quote(node)} has {len(labels):,} groups: at most {MOST_LABELS:,} are possible")
+    names = {bool: "TRUE or FALSE", str: "text", int: "numbers", float: "numbers", dt.date: "dates"}
+    kinds = {names[type(value)] for value in labels if value is not None}
     if len(kinds) > 1:
         raise QueryError(f"GROUP BY {quote(node)} has values of several kinds: {' and '.join(sorted(kinds))}; use one")
-    values = tuple(sorted(value for value in found if value is not None))
-    values += (None,) if None in found else ()
+    values = tuple(sorted(value for value in labels if value is not None))
+    values += (None,) if None in labels else ()
     codes = np.frompyfunc({value: code for code, value in enumerate(values)}.__getitem__, 1, 1)
-    return RowLabels(values, combine(lambda labels: np.asarray(codes(labels), dtype=np.intp), cells))
+    return RowLabels(values, combine(lambda found: np.asarray(codes(found), dtype=np.intp), cells))
 
 
 def single_values(node: exp.Expr, scope: Scope) -> Cells:
-    """The value of an expression in each cell; refused where a level of a column has several."""
+    """The value of an expression in each cell; refused if a level of a column has several values."""
     return _labels(node, scope, single=True)
 
 
 def _labels(node: exp.Expr, scope: Scope, *, single: bool = False) -> Cells:
-    """The value of an expression in each cell, as objects; None for null. With `single`, bins have no values."""
+    """The value of an expression in each cell, as objects; None for null. With `single`, refuses columns of bins."""
+    # Columns, choices, and parts of dates.
     match node:
         case exp.Paren():
             return _labels(node.this, scope, single=single)
         case exp.Column():
-            return _column(node, scope, single)
+            column = scope.column(node)
+            _check_labelled(scope.domain, (column.name,))
+            if single:
+                _check_single(column)
+            values: list[Value] = list(column.level_values())
+            if column.binned:
+                values[: column.levels] = [column.label(code) for code in range(column.levels)]
+            return _levels(column, values, scope)
         case exp.Case():
             return _case(node, scope, single)
         case exp.Coalesce() | exp.Nullif():
@@ -131,49 +139,43 @@ def _labels(node: exp.Expr, scope: Scope, *, single: bool = False) -> Cells:
         case exp.Extract() | exp.TimestampTrunc() | exp.DateTrunc():
             trunc = not isinstance(node, exp.Extract)
             unit = (node.args["unit"] if trunc else node.this).name.upper()
-            return _of_days(node, node.this if trunc else node.expression, STARTS if trunc else PARTS, unit, scope)
+            return _of_days(
+                node, node.this if trunc else node.expression, PERIOD_STARTS if trunc else DATE_PARTS, unit, scope
+            )
         case exp.Anonymous() if node.name.upper() in ("DATE_PART", "DATEPART") and len(node.expressions) == 2:
-            return _of_days(node, node.expressions[1], PARTS, node.expressions[0].name.upper(), scope)
-        case exp.Cast() if node.to.is_type(exp.DataType.Type.DATE) and isinstance(node.this.unnest(), STARTING):
+            return _of_days(node, node.expressions[1], DATE_PARTS, node.expressions[0].name.upper(), scope)
+        case exp.Cast() if node.to.is_type(exp.DataType.Type.DATE) and isinstance(
+            node.this.unnest(), exp.TimestampTrunc | exp.DateTrunc
+        ):
             return _labels(node.this, scope)
         case exp.Interval():
             return _constant(period_of(node), scope)
+
+    # Conditions, constants, and functions of single values.
     if type(node) in DATE_FUNCTIONS:
-        return _of_days(node, node.this, PARTS, DATE_FUNCTIONS[type(node)], scope)
-    if isinstance(node, CONDITIONS):
+        return _of_days(node, node.this, DATE_PARTS, DATE_FUNCTIONS[type(node)], scope)
+    if isinstance(node, exp.Predicate | exp.Not | exp.Boolean | exp.And | exp.Or):
         return map_values({TRUE: True, FALSE: False, UNKNOWN: None}.__getitem__, truth(node, scope))
     if is_literal(node):
         return _constant(exact(node), scope)
     if node.find(exp.AggFunc):
         raise QueryError(f"GROUP BY {quote(node)} is an aggregate; group by columns")
-    found = function_of(node)
-    if found is None:
-        raise refusal(node, ADVICE)
-    function, operands = found
+    call = function_of(node)
+    if call is None:
+        raise refusal(node, LABEL_ADVICE)
+    function, operands = call
 
-    def known(*values: Any) -> Any:
-        result = applied(function, values, node)
+    def evaluate(*arguments: Any) -> Any:
+        result = applied(function, arguments, node)
         if isinstance(result, int | float | Fraction) and not -LARGEST_NUMBER <= result <= LARGEST_NUMBER:
-            raise QueryError(f"the numbers of {quote(node)} grow beyond {LARGEST_NUMBER:,}; use smaller ones")
+            raise QueryError(f"{quote(node)} has numbers beyond {LARGEST_NUMBER:,}; use smaller ones")
         return result
 
-    return map_values(known, *(_labels(operand, scope, single=True) for operand in operands))
-
-
-def _column(node: exp.Column, scope: Scope, single: bool) -> Cells:
-    """The values of a column; those of bins are labels."""
-    column = scope.column(node)
-    _check_labelled(scope.domain, (column.name,))
-    if single:
-        _check_single(column)
-    values: list[Value] = list(column.level_values())
-    if column.binned:
-        values[: column.levels] = [column.label(code) for code in range(column.levels)]
-    return _levels(column, values, scope)
+    return map_values(evaluate, *(_labels(operand, scope, single=True) for operand in operands))
 
 
 def _check_single(column: Column) -> None:
-    """Refuse to compute with a column of which some level has several values."""
+    """Refuse a column in which some level has several values."""
     if column.binned:
         raise QueryError(
             f"column {column.name!r} was counted by bins, so arithmetic on it has no single value in "
@@ -192,6 +194,7 @@ def _check_single(column: Column) -> None:
 
 
 def _levels(column: Column, values: list[Value], scope: Scope) -> Cells:
+    """The values of a column's levels as cells, with a note if the column clamps."""
     if clamps(column):
         scope.note(clamp_note(column))
     return Cells((column.name,), _objects(values), scope.domain).reduced()
@@ -210,7 +213,7 @@ def _case(node: exp.Case, scope: Scope, single: bool) -> Cells:
 def _of_days(
     node: exp.Expr, inner: exp.Expr, functions: dict[str, Callable[[dt.date], Value]], part: str, scope: Scope
 ) -> Cells:
-    """A part or the start of the days of a column; refused if a level has days that differ in it."""
+    """A part of a date, or the start of its period, for every level of a column; refused if a level has several."""
     known = functions.get(part)
     if known is None:
         raise refusal(node, f"the parts of a date are {', '.join(functions)}")
@@ -219,8 +222,8 @@ def _of_days(
     if column is not None:
         _check_labelled(scope.domain, (column.name,))
     if not isinstance(column, Date):
-        found = quote(inner) if column is None else f"column {column.name!r}, which is {column.kind}"
-        raise QueryError(f"{quote(node)} takes a part of {found}; only a date column has one")
+        source = quote(inner) if column is None else f"column {column.name!r}, which is {column.kind}"
+        raise QueryError(f"{quote(node)} takes a part of {source}; only a date column has one")
     if part == "WEEK":
         scope.note(f"{quote(node)}: weeks start on Mondays and are numbered by ISO 8601.")
     values: list[Value] = []
@@ -232,7 +235,7 @@ def _of_days(
                 f"{quote(node)} is not known: column {column.name!r} counts each {column.granularity} as one level, "
                 f"and {first} to {last} has more than one {part.lower()}; give it a finer granularity in the schema"
             )
-        values.append(dt.date.fromordinal(value) if functions is STARTS and isinstance(value, int) else value)
+        values.append(dt.date.fromordinal(value) if functions is PERIOD_STARTS and isinstance(value, int) else value)
     return _levels(column, [*values, *[None] * (column.size - column.levels)], scope)
 
 
@@ -245,11 +248,12 @@ def map_values(function: Callable[..., Any], *arguments: Cells) -> Cells:
     domain = arguments[0].domain
     names = domain.clique({name for argument in arguments for name in argument.names})
     _check_labelled(domain, names)
-    each = np.frompyfunc(function, len(arguments), 1)
-    return combine(lambda *values: np.asarray(each(*values), dtype=object), *arguments)
+    vectorised = np.frompyfunc(function, len(arguments), 1)
+    return combine(lambda *values: np.asarray(vectorised(*values), dtype=object), *arguments)
 
 
 def _check_labelled(domain: Domain, names: Clique) -> None:
+    """Refuse an expression over too many cells, before its values are computed."""
     if domain.size(names) > LARGEST_LABELLED:
         raise SizeError(
             f"an expression depends on {', '.join(names)}, with {domain.size(names):,} cells: at most "
@@ -267,22 +271,18 @@ def _objects(values: list[Any]) -> np.ndarray[Any, Any]:
     return array
 
 
-def _kind(value: Value) -> str:
-    if isinstance(value, bool):
-        return "TRUE or FALSE"
-    return {str: "text", int: "numbers", float: "numbers", dt.date: "dates"}[type(value)]
-
-
 def with_stamp_parts(query: ParsedQuery, schema: Schema) -> ParsedQuery:
-    """The query with the columns of the parts of times in place of functions of a column of times.
+    """The query with functions of times, such as EXTRACT(hour FROM pickup), replaced by the columns of their parts.
 
-    `pickup.hour` needs no quotes. A part of the day that is no column is taken of the date: its year, its quarter.
+    `pickup.hour` needs no quotes. A part of the date without a column of its own, such as its year or quarter, is taken
+    from the date column.
     """
     stamps = {column.source.casefold(): column.part.stamp for column in schema if column.part is not None}
     if not stamps:
         return query
     tables = {table.casefold() for table in query.tables}
 
+    # A column counts as a time unless it is qualified with something other than the table.
     def of_table(column: exp.Column) -> bool:
         return not column.table or column.table.casefold() in tables
 
@@ -323,7 +323,7 @@ def with_stamp_parts(query: ParsedQuery, schema: Schema) -> ParsedQuery:
 
 
 def _part_asked(node: exp.Expr) -> tuple[str, exp.Expr | None]:
-    """The part that a function takes of a time, and the time; none for anything else."""
+    """The part of a time that a function takes, and its argument; an empty part for other expressions."""
     match node:
         case exp.Extract():
             return node.this.name.lower(), node.expression.unnest()

@@ -1,4 +1,4 @@
-"""Scalars: what operators and functions make of single values, as in DuckDB, and constants of a query folded by them.
+"""Scalars: operators and functions of single values, with DuckDB's semantics, and constant folding by them.
 
 SQL has three kinds of numbers: whole numbers are int, DECIMAL such as 0.5 is an exact Fraction, DOUBLE is float. A cast
 to a whole number rounds halves of DECIMAL away from zero and those of DOUBLE to the even number. Null is None.
@@ -26,10 +26,7 @@ from hush.sql.scope import quote
 
 Scalar = Any  # None, bool, int, Fraction, float, str, dt.date or Period
 Function = Callable[..., Scalar]
-WHOLE = exp.DataType.INTEGER_TYPES
-DOUBLES = {exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT}
-TEXTS = exp.DataType.TEXT_TYPES
-UNITS = {"DAY": (0, 1), "WEEK": (0, 7), "MONTH": (1, 0), "QUARTER": (3, 0), "YEAR": (12, 0)}
+PERIOD_UNITS = {"DAY": (0, 1), "WEEK": (0, 7), "MONTH": (1, 0), "QUARTER": (3, 0), "YEAR": (12, 0)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +38,18 @@ class Period:
 
 
 def function_of(node: exp.Expr) -> tuple[Function, list[exp.Expr]] | None:
-    """The function of single values that a piece of a query applies, and its operands; None where it applies none."""
-    operator = _OPERATORS.get(type(node))
+    """The function of single values that an expression applies, and its operands; None if it applies none."""
+    operator = BINARY_FUNCTIONS.get(type(node))
     if operator is not None:
         return operator, [node.this, node.expression]
-    if type(node) in _ONE and not any(value for key, value in node.args.items() if key != "this"):
-        return _ONE[type(node)], [node.this]
+    if type(node) in UNARY_FUNCTIONS and not any(value for key, value in node.args.items() if key != "this"):
+        return UNARY_FUNCTIONS[type(node)], [node.this]
     if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
         to = node.to.this
-        scale = [int(each.name) for each in node.to.expressions if each.name.isdecimal()]
-        if to in WHOLE:
+        scale = [int(digits.name) for digits in node.to.expressions if digits.name.isdecimal()]
+        if to in exp.DataType.INTEGER_TYPES:
             return as_whole, [node.this]
-        if to in DOUBLES:
+        if to in (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT):
             return as_double, [node.this]
         if to is exp.DataType.Type.DECIMAL:
             return partial(as_decimal, 3 if not scale else scale[1] if len(scale) > 1 else 0), [node.this]
@@ -60,13 +57,13 @@ def function_of(node: exp.Expr) -> tuple[Function, list[exp.Expr]] | None:
             return as_boolean, [node.this]
         if to is exp.DataType.Type.DATE:
             return as_day, [node.this]
-        if to in TEXTS and not node.to.expressions:
+        if to in exp.DataType.TEXT_TYPES and not node.to.expressions:
             return as_text, [node.this]
     return None
 
 
 def applied(function: Function, values: tuple[Scalar, ...], node: exp.Expr) -> Scalar:
-    """The function of some values; null of null, and QueryError where it has no value."""
+    """The function of some values; null if one is null, and QueryError if the function is undefined."""
     if None in values:
         return None
     try:
@@ -78,17 +75,17 @@ def applied(function: Function, values: tuple[Scalar, ...], node: exp.Expr) -> S
     except (OverflowError, ValueError):
         result = math.inf
     if isinstance(result, float) and not math.isfinite(result):
-        raise QueryError(f"{quote(node)} grows beyond what a float can hold; use smaller numbers")
+        raise QueryError(f"{quote(node)} is beyond the range of floats; use smaller numbers")
     return result
 
 
 def period_of(node: exp.Interval) -> Period:
-    """INTERVAL 7 DAY and the like; only whole days, weeks, months, quarters and years."""
+    """The period of INTERVAL 7 DAY: whole days, weeks, months, quarters or years."""
     unit = "" if node.args.get("unit") is None else node.args["unit"].name.upper().removesuffix("S")
     count = "" if node.this is None else node.this.name
-    if unit not in UNITS or not re.fullmatch(r"[+-]?\d{1,6}", count):
+    if unit not in PERIOD_UNITS or not re.fullmatch(r"[+-]?\d{1,6}", count):
         raise QueryError(f"{quote(node)}: write a whole number of days, weeks, months, quarters or years")
-    months, days = UNITS[unit]
+    months, days = PERIOD_UNITS[unit]
     return Period(months * int(count), days * int(count))
 
 
@@ -136,7 +133,7 @@ def as_text(value: Scalar) -> str:
 
 
 def compared(sign: str, a: Scalar, b: Scalar) -> bool | None:
-    """Whether a comparison holds; unknown, None, where a side is null. Texts are read as the other side is."""
+    """Whether a comparison holds, None if a side is null; a text is read as a value of the other side's kind."""
     if a is None or b is None:
         return None
     if isinstance(a, str) != isinstance(b, str):
@@ -165,22 +162,22 @@ def pattern_of(text: str, escape: str = "", *, ignore_case: bool = False) -> re.
 
 
 def plain(value: Scalar) -> Scalar:
-    """A number as answers show it: a whole one as int, other decimals as float."""
+    """A number as answers show it: whole numbers as int, others as float."""
     if isinstance(value, float | Fraction):
         return int(value) if value == int(value) else float(value)
     return value
 
 
 def folded(query: ParsedQuery) -> ParsedQuery:
-    """The query with the values of its constant expressions in their place: 6 for 2 * 3.
+    """The query with constant expressions replaced by their values: 6 for 2 * 3.
 
     Items of GROUP BY and ORDER BY that are constants stay as they are, because a number there is a position.
     """
 
     def placed(node: exp.Expr) -> exp.Expr:
-        found = _folded(node)
-        before, after = (each.this if isinstance(each, exp.Ordered) else each for each in (node, found))
-        return node if is_literal(after) and not is_literal(before) else found
+        result = _folded(node)
+        before, after = (side.this if isinstance(side, exp.Ordered) else side for side in (node, result))
+        return node if is_literal(after) and not is_literal(before) else result
 
     return replace(
         query,
@@ -193,20 +190,17 @@ def folded(query: ParsedQuery) -> ParsedQuery:
 
 
 def _folded(node: exp.Expr) -> exp.Expr:
+    """An expression with the values of its constant parts, innermost first."""
     whole = node.copy()
     for piece in reversed(list(whole.walk(bfs=False))):  # operands before what applies to them
-        found = None if is_literal(piece) else function_of(piece)
-        if found is None or not all(_constant(operand) for operand in found[1]):
+        call = None if is_literal(piece) else function_of(piece)
+        if call is None or not all(is_literal(side) or isinstance(side.unnest(), exp.Interval) for side in call[1]):
             continue
-        constant = _literal(applied(found[0], tuple(exact(operand) for operand in found[1]), piece))
+        constant = _literal(applied(call[0], tuple(exact(operand) for operand in call[1]), piece))
         if piece is whole:
             return constant
         piece.replace(constant)
     return whole
-
-
-def _constant(node: exp.Expr) -> bool:
-    return is_literal(node) or isinstance(node.unnest(), exp.Interval)
 
 
 def exact(node: exp.Expr) -> Scalar:
@@ -223,7 +217,7 @@ def exact(node: exp.Expr) -> Scalar:
 
 
 def _literal(value: Scalar) -> exp.Expr:
-    """A value as it is written in a query."""
+    """A value as a literal of SQL."""
     if value is None:
         return exp.Null()
     if isinstance(value, bool):
@@ -247,6 +241,7 @@ def _literal(value: Scalar) -> exp.Expr:
 
 
 def _check(value: Scalar, kinds: tuple[type, ...]) -> None:
+    """Raise TypeError, which `applied` turns into a message, for a value of another kind."""
     if not isinstance(value, kinds):
         raise TypeError
 
@@ -264,7 +259,7 @@ def _read_as(text: str, other: Scalar) -> Scalar:
 
 
 def _arithmetic(function: Function) -> Function:
-    """A function of two numbers, a double if one of them is one; conditions and texts are no numbers."""
+    """A function of two numbers, computed in doubles if one is a double; refuses conditions and texts."""
 
     def known(a: Scalar, b: Scalar) -> Scalar:
         for side in (a, b):
@@ -296,6 +291,7 @@ def _added(sign: int) -> Function:
 
 
 def _moved(start: dt.date, months: int, days: int) -> dt.date:
+    """A date moved by months, to the last day of a month that is too short, then by days."""
     year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
     last = calendar.monthrange(year, month + 1)[1]
     return dt.date(year, month + 1, min(start.day, last)) + dt.timedelta(days=days)
@@ -314,7 +310,7 @@ def _remainder(a: Scalar, b: Scalar) -> Scalar:
 
 
 def _rounding(function: Function) -> Function:
-    """A function of one number that leaves its kind as it is."""
+    """A function of one number whose result has the same kind of number."""
 
     def known(a: Scalar) -> Scalar:
         if isinstance(a, bool):
@@ -325,7 +321,7 @@ def _rounding(function: Function) -> Function:
     return known
 
 
-_OPERATORS: dict[type[exp.Expr], Function] = {
+BINARY_FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Add: _added(1),
     exp.Sub: _added(-1),
     exp.Mul: _arithmetic(lambda a, b: a * b),
@@ -333,7 +329,7 @@ _OPERATORS: dict[type[exp.Expr], Function] = {
     exp.IntDiv: _arithmetic(_whole_quotient),
     exp.Mod: _arithmetic(_remainder),
 }
-_ONE: dict[type[exp.Expr], Function] = {
+UNARY_FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Neg: _rounding(lambda a: -a),
     exp.Floor: _rounding(math.floor),
     exp.Ceil: _rounding(math.ceil),

@@ -1,4 +1,4 @@
-"""Scope: what the names in a query mean, and notes for the reader of its answers."""
+"""Scope: the columns that names in a query refer to, and notes for the reader of its answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST_QUOTE = 60
 
 
 class Scope:
-    """The columns of the schema by their SQL names, the sums that were measured, and notes collected on the way."""
+    """The columns of the schema by name, the measured sums, and the notes collected while a query is read."""
 
     __slots__ = ("_columns", "_counted", "domain", "groups", "notes", "sums", "tables")
 
@@ -36,24 +36,29 @@ class Scope:
         self._columns = {column.name: column for column in schema}
 
     def note(self, sentence: str) -> None:
-        """Keep a sentence for the reader of the answers, once."""
+        """Add a sentence for the reader of the answers, once."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
     def column(self, node: exp.Column) -> Column:
-        """The column that a reference names; case does not matter unless two columns differ by case only."""
+        """The column that a reference names; case matters only if two columns differ by case alone."""
         if isinstance(node.this, exp.Star):
             raise refusal(node, "name the columns")
         self._check_qualifier(node)
         column = self.find(node.name)
         if column is None:
-            advice = self._quoted(node.name) or nearest(node.name, self._columns)
+            advice = nearest(node.name, self._columns)
+            for other in self._columns.values():
+                if isinstance(other, Categorical) and node.name in other.texts:  # a value without quotes
+                    text = node.name.replace("'", "''")
+                    advice = f"it is a value of {other.name!r}: put texts in single quotes: '{text}'"
+                    break
             raise QueryError(f"column {node.name!r} is not in the schema; {advice}")
         check_size(self.domain, (column.name,))
         return column
 
     def find(self, name: str) -> Column | None:
-        """The column of that name, if there is one."""
+        """The column of a name, ignoring case unless several match; None if there is none."""
         if name in self._columns:
             return self._columns[name]
         alike = [known for known in self._columns if known.casefold() == name.casefold()]
@@ -66,9 +71,9 @@ class Scope:
         return Cells.over(self.domain, column.name, values)
 
     def measured_sum(self, column: Column, where: Cells, power: int = 1) -> KnownSum | None:
-        """The measured sum that answers a column over the rows of a condition in each group, the most accurate.
+        """The most accurate measured sum of a column over the rows of a condition in each group.
 
-        A table by the column's own bins comes last: the counts of bins that it needs have more noise.
+        A sum by the column's own bins comes last: it also needs the counts of bins, which have more noise.
         """
         needed = {*self.groups, *where.names}
         usable = (
@@ -83,10 +88,10 @@ class Scope:
         )
 
     def rows_sum(self, where: Cells) -> KnownSum | None:
-        """A measured number of rows, of a column whose values are never missing."""
+        """A measured number of rows, from a column whose values are never missing."""
         needed = {*self.groups, *where.names}
-        rows = (each for each in self.sums if each.grid.power == 0 and each.grid.missing is None)
-        return next((each for each in rows if needed <= set(each.clique)), None)
+        rows = (known for known in self.sums if known.grid.power == 0 and known.grid.missing is None)
+        return next((known for known in rows if needed <= set(known.clique)), None)
 
     def named(self, name: str) -> Column:
         """The column of exactly this name."""
@@ -96,15 +101,8 @@ class Scope:
         """Whether the counts by the groups and these columns are known with their errors."""
         return self._counted(self.domain.clique({*self.groups, *names}))
 
-    def _quoted(self, name: str) -> str | None:
-        """Advice where a name is a value of some column, written without quotes."""
-        for column in self._columns.values():
-            if isinstance(column, Categorical) and name in column.texts:
-                text = name.replace("'", "''")
-                return f"it is a value of {column.name!r}: put texts in single quotes: '{text}'"
-        return None
-
     def _check_qualifier(self, node: exp.Column) -> None:
+        """Refuse a reference to another table, such as b.age if FROM names only a."""
         names = [identifier.name for identifier in node.parts]
         if len(names) == 1 or names[-2].casefold() in self.tables:
             return
@@ -117,13 +115,13 @@ class Scope:
 
 
 def quote(node: exp.Expr) -> str:
-    """A piece of the query as one short line."""
+    """An expression of the query as one short line."""
     text = " ".join(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).split())
     return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 3] + "..."
 
 
 def refusal(node: exp.Expr, advice: str) -> QueryError:
-    """The error for a piece of the query outside the supported SQL, with what to write instead."""
+    """The error for an unsupported expression of the query, with advice on what to write instead."""
     return QueryError(f"{quote(node)} is not supported in a query on a release; {advice}")
 
 

@@ -23,9 +23,9 @@ from hush.linops import Dense, Identity, LinearOperator
 from hush.schema import Schema
 from hush.schema.proposition import ALWAYS, NEVER, Proposition, joined, levels_in
 from hush.sql.aggregate import formula_of
-from hush.sql.formula import Cells, combine
+from hush.sql.formula import FALSE, TRUE, Cells, combine
 from hush.sql.parsing import Output, ParsedQuery, parse, read_output, statements
-from hush.sql.predicate import FALSE, TRUE, always, counted_conditions, truth
+from hush.sql.predicate import always, counted_conditions, truth
 from hush.sql.quoting import quotes_advised
 from hush.sql.row_labels import RowLabels, row_labels, with_stamp_parts
 from hush.sql.scalars import folded
