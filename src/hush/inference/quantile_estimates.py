@@ -121,20 +121,24 @@ def quantile_estimates(
         )
     else:
         margins = product_margins(estimates, clique, blocks, np.sqrt(np.maximum(variances, 0.0)))
+    guess, part = _crossing(steps, p, d)
+    last_error = np.sqrt(np.nan_to_num(np.maximum(variances, 0.0))).reshape(-1, levels)[:, -1]
+    some = steps[:, -1] + NO_ROWS_STDERRS * last_error > 0
+    estimate = np.where(some, low[guess] + part * (high[guess] - low[guess]), np.nan)
+    return estimate, QuantileIntervals(steps, margins, low, high, guess, margin_level)
 
-    # The estimate: the first level where T, made monotone by averaging running maxima and minima, reaches 0, and the
-    # place inside the level by linear interpolation.
+
+def _crossing(steps: Floats, p: int, d: int) -> tuple[Any, Floats]:
+    """The first level where T reaches 0, in every row, and the place inside the level by linear interpolation.
+
+    T is made monotone first, as the mean of its running maximum from the left and running minimum from the right.
+    """
     rising = (np.maximum.accumulate(steps, axis=1) + np.minimum.accumulate(steps[:, ::-1], axis=1)[:, ::-1]) / 2
     reached = rising >= -ROUNDING_SHARE * np.abs(steps).max(axis=1, keepdims=True)
-    guess = np.where(reached.any(axis=1), reached.argmax(axis=1), levels - 1)
+    guess = np.where(reached.any(axis=1), reached.argmax(axis=1), steps.shape[1] - 1)
     rows = np.arange(len(steps))
     total = np.maximum(steps[:, -1] / (d - p), 0.0)
     before = np.where(guess > 0, rising[rows, guess - 1], -p * total)
     rise = rising[rows, guess] - before
     part = np.clip(np.divide(-before, rise, out=np.ones(len(steps)), where=rise > 0), 0.0, 1.0)
-    some = (
-        steps[:, -1] + NO_ROWS_STDERRS * np.sqrt(np.nan_to_num(np.maximum(variances, 0.0))).reshape(-1, levels)[:, -1]
-        > 0
-    )
-    estimate = np.where(some, low[guess] + part * (high[guess] - low[guess]), np.nan)
-    return estimate, QuantileIntervals(steps, margins, low, high, guess, margin_level)
+    return guess, part

@@ -175,6 +175,7 @@ def _written(at: Point) -> str:
 
 def truth(node: exp.Expr, scope: Scope) -> Cells:
     """The truth value (1, 0 for unknown, -1) of a condition in every cell of the attributes it depends on."""
+    # Logic, tests and choices.
     match node:
         case exp.Paren():
             return truth(node.this, scope)
@@ -214,6 +215,7 @@ def truth(node: exp.Expr, scope: Scope) -> Cells:
             return _case(node, lambda branch: truth(branch, scope), scope)
         case exp.Like() | exp.ILike() | exp.Escape() | exp.StartsWith() | exp.Contains():
             return _like(node, scope)
+    # Comparisons.
     sign = SIGNS.get(type(node))
     if sign is not None:
         return _comparison(node.this, sign, node.expression, scope)

@@ -136,6 +136,7 @@ def dual_averaging(
     """
     if not problem.loss.smooth:
         raise WorkloadError("dual averaging needs a smooth loss; use estimator='mirror', or a smooth loss")
+    # `here` is theta with nu; `counts` is mu; `average` and `intercept` are the averaged tangents.
     rate = 1.0 / (4.0 * problem.loss.lipschitz * problem.total)
     here = problem.point(start)
     counts, omega, gradient = here.counts.copy(), np.empty_like(start), np.empty_like(start)
@@ -146,6 +147,7 @@ def dual_averaging(
         if t == iterations:
             status = f"{iterations} iterations were not enough; allow more, or raise tolerance={tolerance:g}"
             break
+        # One step of the recursion above.
         t += 1
         c = 2.0 / (t + 1.0)
         np.multiply(counts, 1.0 - c, out=omega)
@@ -162,6 +164,7 @@ def dual_averaging(
         if problem.report(t, here):
             status = STOPPED
             break
+        # The averaged tangents are least at one record, the one that the average gradient favours most.
         if t % ITERATIONS_PER_BOUND == 0 or t == iterations:
             tangents = intercept - problem.total * problem.belief.largest(-average)
             bound = max(bound, tangents, problem.lower_bound(here))

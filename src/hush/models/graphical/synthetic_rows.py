@@ -132,6 +132,7 @@ def decoded(
     """
     import pyarrow as pa
 
+    # The values of levels; then times, numbers and days inside their levels, column by column.
     table = schema.decode(codes)
     stamps = {column.source: column.part.stamp for column in schema if column.part is not None}
     for index, name in enumerate(table.column_names):

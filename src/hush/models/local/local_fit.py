@@ -84,15 +84,7 @@ def fit_locally(
     measured = loss.factors if isinstance(loss, MarginalLoss) else Factors(domain, [m.clique for m in ordered])
     extra = [c.clique for c in forbidden if not any(set(c.clique) <= set(held) for held in measured.cliques)]
     factors = Factors(domain, [*measured.cliques, *extra])
-    for index, clique in enumerate(factors.cliques):
-        several = sum(n > 1 for n in factors.shape(index))
-        if several > MOST_ATTRIBUTES:
-            raise SizeError(
-                f"the clique {shown(clique)} has {several} attributes with more than one level: an approximate fit "
-                f"allows at most {MOST_ATTRIBUTES}; measure smaller cliques, or use method='exact'"
-            )
-    what = f"{len(factors)} tables of {factors.size} cells, the largest over {max(factors.cliques, key=domain.size)!r}"
-    require_memory(8 * VECTORS_HELD * factors.size, what, "leave out large cliques")
+    _check_size(factors)
     sharp = loss_of(domain, listed, loss, factors=None if isinstance(loss, MarginalLoss) else measured)
     allowed = _allowed(factors, forbidden)
     counts = _start(factors, ordered, known)
@@ -118,6 +110,20 @@ def fit_locally(
     stats["value"] = sharp.value(counts[: measured.size])
     model = LocalModel.of_tables(factors, counts, known, forbidden, seed=seed)
     return Solution(value=model, status=status, stats=stats)
+
+
+def _check_size(factors: Factors) -> None:
+    """Refuse cliques of too many attributes, and tables that do not fit in memory."""
+    for index, clique in enumerate(factors.cliques):
+        several = sum(n > 1 for n in factors.shape(index))
+        if several > MOST_ATTRIBUTES:
+            raise SizeError(
+                f"the clique {shown(clique)} has {several} attributes with more than one level: an approximate fit "
+                f"allows at most {MOST_ATTRIBUTES}; measure smaller cliques, or use method='exact'"
+            )
+    largest = max(factors.cliques, key=factors.domain.size)
+    what = f"{len(factors)} tables of {factors.size} cells, the largest over {largest!r}"
+    require_memory(8 * VECTORS_HELD * factors.size, what, "leave out large cliques")
 
 
 @dataclass(slots=True)

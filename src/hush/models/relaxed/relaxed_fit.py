@@ -103,18 +103,12 @@ def fit_relaxed(
     else:
         known = checked_total(total)
 
-    # Merge the levels that no answer over several columns distinguishes, and check the size of the rows over the rest.
+    # Merge the levels that no answer over several columns distinguishes.
     coarse = CoarseLevels.of(domain, ordered)
     columns = column_shares(coarse, ordered, known)
     coarse = coarse.with_shares(columns)
     rows = rows if start is None else len(start.rows)
-    width = int(coarse.offsets[-1])
-    if max_size_mb is not None and 8e-6 * rows * width > max_size_mb:
-        raise SizeError(
-            f"{rows:,} rows of {width:,} probabilities take {8e-6 * rows * width:.3g} MB, more than max_size_mb = "
-            f"{max_size_mb:g}; use fewer rows, or raise it"
-        )
-    require_memory(8 * ARRAYS_HELD * rows * width, f"{rows:,} rows of {width:,} probabilities", "use fewer rows")
+    _check_size(rows, int(coarse.offsets[-1]), max_size_mb)
 
     # Descend to the least loss; with `restraint`, descend once more and stop at a larger one.
     loss = RelaxedLoss(coarse, ordered, known)
@@ -130,6 +124,16 @@ def fit_relaxed(
         stats = {**stopped, "least": stats["value"]}
     cliques = dict.fromkeys(measurement.clique for measurement in ordered if measurement.clique)
     return Solution(value=RelaxedRows(coarse, fitted, known, cliques=cliques), status=status, stats=stats)
+
+
+def _check_size(rows: int, width: int, max_size_mb: float | None) -> None:
+    """Refuse rows that take more than a limit, or more than the free memory."""
+    if max_size_mb is not None and 8e-6 * rows * width > max_size_mb:
+        raise SizeError(
+            f"{rows:,} rows of {width:,} probabilities take {8e-6 * rows * width:.3g} MB, more than max_size_mb = "
+            f"{max_size_mb:g}; use fewer rows, or raise it"
+        )
+    require_memory(8 * ARRAYS_HELD * rows * width, f"{rows:,} rows of {width:,} probabilities", "use fewer rows")
 
 
 def _descend(
