@@ -258,9 +258,9 @@ def test_means_of_noise_in_whole_numbers(sigma: float) -> None:
         cells = 2**20
         made = l1_bounds.top_noise(cells, 1, sigma**2, 0.0, 0.5, 1.0) if share * cells == 1 else None
         mean = sigma * math.exp(-((threshold / sigma) ** 2) / 2) / math.sqrt(2 * math.pi)
-        assert exact <= mean * (1 + l1_bounds.SURPLUS / sigma**2) * (1 + 1e-9)
+        assert exact <= mean * (1 + l1_bounds.STEP_SURPLUS / sigma**2) * (1 + 1e-9)
         assert made is None or made >= cells * exact
-    deficit = math.sqrt(2 / math.pi) * min(sigma, l1_bounds.DEFICIT / sigma)
+    deficit = math.sqrt(2 / math.pi) * min(sigma, l1_bounds.STEP_DEFICIT / sigma)
     for gap in np.arange(0, 4, 0.1):
         gaussian = sigma * math.sqrt(2 / math.pi) * math.exp(-((gap / sigma) ** 2) / 2) + gap * math.erf(
             gap / sigma / math.sqrt(2)

@@ -54,7 +54,7 @@ def test_an_answer_without_noise_is_inside_its_interval(mechanism: Mechanism, ta
 
 def test_intervals_without_rounding_leave_answers_out(table: TinyTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control."""
-    monkeypatch.setattr(error_law, "ROUNDING", 0.0)
+    monkeypatch.setattr(error_law, "ROUNDING_SHARE", 0.0)
     assert outside(MWEM(), table)[1] > 0
     assert outside(PrivBayes(), table)[1] > 0
 

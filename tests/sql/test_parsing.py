@@ -30,7 +30,7 @@ def test_open_quotes_are_refused(text: str) -> None:
 
 def test_only_text_is_read() -> None:
     for read in (statements, parse):
-        with pytest.raises(QueryError, match="a query is text, found int"):
+        with pytest.raises(QueryError, match="query of type int: expected a text"):
             read(3)  # type: ignore[arg-type]
 
 

@@ -68,7 +68,7 @@ def test_the_advice_shows_the_quoting() -> None:
 )
 def test_columns_named_like_words_of_sql_are_shown_in_quotes(text: str, listed: str) -> None:
     with (
-        pytest.raises(QueryError, match=f"not valid SQL.*; columns named like a word of SQL need quotes: {listed}$"),
+        pytest.raises(QueryError, match=f"not valid SQL.*; columns named like a keyword of SQL need quotes: {listed}$"),
         quotes_advised(text, ["age", "limit", "when", "Case", "group"]),
     ):
         parse(text)

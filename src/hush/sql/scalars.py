@@ -75,7 +75,7 @@ def applied(function: Function, values: tuple[Scalar, ...], node: exp.Expr) -> S
     except (OverflowError, ValueError):
         result = math.inf
     if isinstance(result, float) and not math.isfinite(result):
-        raise QueryError(f"{quote(node)} is beyond the range of floats; use smaller numbers")
+        raise QueryError(f"{quote(node)} is too large to represent; use smaller numbers")
     return result
 
 

@@ -122,11 +122,11 @@ def test_large_graphs_get_fewer_restarts_and_idle_ones_end(monkeypatch):
 
     monkeypatch.setattr(GreedyOrder, "run", spy)
     eliminate(ring(8), [2] * 8, restarts=1000)
-    assert sum(runs) == elimination_order.PATIENCE
+    assert sum(runs) == elimination_order.MOST_IDLE_RESTARTS
     runs.clear()
-    monkeypatch.setattr(elimination_order, "WORK", 1)
+    monkeypatch.setattr(elimination_order, "RESTART_EDGES", 1)
     eliminate(ring(8), [2] * 8, restarts=1000)
-    assert sum(runs) == elimination_order.FEWEST
+    assert sum(runs) == elimination_order.FEWEST_RESTARTS
 
 
 def test_a_bridge_inside_a_table_of_the_chordal_part_is_not_counted_again():

@@ -167,8 +167,8 @@ def test_random_products_equal_the_joint(case, data):
 
 
 def test_tables_that_make_room_for_others_are_made_again(monkeypatch):
-    monkeypatch.setattr(node_tables, "KEPT_CELLS", 0)
-    monkeypatch.setattr(marginals, "KEPT_CELLS", 0)
+    monkeypatch.setattr(node_tables, "CACHED_CELLS", 0)
+    monkeypatch.setattr(marginals, "CACHED_CELLS", 0)
     model = model_of(DOMAIN, CLIQUES["chain"])
     object.__setattr__(model.tree, "cells", 0)
     joint = joint_of(model)
