@@ -113,7 +113,7 @@ class LocalEstimates(_ProductEstimates):
         return values, product.variances(names, blocks)
 
     def product_of_levels(self, clique: Clique) -> ProductStrategy | None:
-        """The product that the counts of a clique are estimated from; None if a factor covers several of its columns."""
+        """The product that the counts of a clique are estimated from; None if a factor covers several columns."""
         product = self._best(clique, self._levels(clique))
         apart = all(len(group) == 1 for group in product.groups if set(group) & set(clique))
         return product if apart else None
