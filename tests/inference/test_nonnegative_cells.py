@@ -229,7 +229,7 @@ def test_bad_input_is_refused_before_long_work(monkeypatch: pytest.MonkeyPatch) 
         nonnegative_cells(answers, estimates, ASKED, method="best")
     with pytest.raises(WorkloadError, match="does not support the queries on a, c"):
         nonnegative_cells(answers, estimates, Workload.marginals(DOMAIN, [("a", "c")]))
-    with pytest.raises(WorkloadError, match="nothing was measured"):
+    with pytest.raises(WorkloadError, match="before anything was measured"):
         nonnegative_cells(Measurements(answers.strategy), estimates, ASKED)
     with pytest.raises(WorkloadError, match="accuracy=0"):
         nonnegative_squares(lambda x: x, np.ones(2), accuracy=0)

@@ -477,7 +477,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: [GOOD, Measurement(("sexx",), [1, 2], 1.0)], DomainError, "'sexx' is not in the domain.*'sex'"),
         (lambda: [GOOD, Measurement(("sex",), [1, 2], 1.0, query={"age": queries.prefix})], WorkloadError, "blocks"),
         (lambda: [GOOD, ("sex", [1, 2])], DataError, "is not a measurement: expected hush.Measurement"),
-        (lambda: GOOD, DataError, "given alone: expected a list"),
+        (lambda: GOOD, DataError, "a single measurement: expected a list"),
         (lambda: None, DataError, "measurements=None: expected a list"),
     ],
 )

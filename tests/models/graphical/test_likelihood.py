@@ -336,7 +336,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: AbsoluteLoss(DOMAIN, [np.ones(2)]), DataError, r"is not a measurement: expected hush.Measurement\("),  # type: ignore[list-item]
     (lambda: SquaredLoss(DOMAIN, [ONE], "mle"), WorkloadError, "weighting='mle': expected 'likelihood' or 'paper'"),  # type: ignore[arg-type]
     (lambda: SquaredLoss(DOMAIN, [Measurement(("x",), [1.0], 1.0)]), DomainError, "'x' is not in the domain"),
-    (lambda: SquaredLoss(DOMAIN, [ONE], factors=Factors(DOMAIN, [("b",)])), WorkloadError, "none of the 1 cliques"),
+    (lambda: SquaredLoss(DOMAIN, [ONE], factors=Factors(DOMAIN, [("b",)])), WorkloadError, "not among the 1 cliques"),
     (
         lambda: SquaredLoss(DOMAIN, [ONE], factors=Factors(Domain({"a": 2}), [("a",)])),
         WorkloadError,
@@ -369,7 +369,7 @@ def test_what_is_refused(call: Callable[[], object], error: type[HushError], tex
 
 def test_more_than_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measurement, "available_memory", lambda: 10)
-    monkeypatch.setattr(measurement, "_UNGUARDED", 1)
+    monkeypatch.setattr(measurement, "_UNCHECKED_BYTES", 1)
     with pytest.raises(SizeError, match="more than is free; use smaller cliques"):
         SquaredLoss(DOMAIN, [ONE])
 

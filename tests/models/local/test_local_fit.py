@@ -200,7 +200,7 @@ def test_bad_input_is_refused() -> None:
     listed = measured(LOOP)
     with pytest.raises(DataError, match="no measurements"):
         fit_locally(DOMAIN, [])
-    with pytest.raises(DataError, match="given alone: expected a list"):
+    with pytest.raises(DataError, match="a single measurement: expected a list"):
         fit_locally(DOMAIN, listed[0])  # type: ignore[arg-type]
     with pytest.raises(DomainError, match="not in the domain"):
         fit_locally(DOMAIN, [Measurement(("age",), [1.0, 2.0], 1.0)])
