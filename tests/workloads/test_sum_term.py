@@ -8,7 +8,7 @@ from hush.core.errors import WorkloadError
 from hush.files.codec import pack
 from hush.schema import Categorical, Integer, Numeric, Schema, TimeOfDay
 from hush.workloads import Workload
-from hush.workloads.sum_term import PLACING, SumTerm, grid_fault
+from hush.workloads.sum_term import OWN_BINS_WEIGHT, SumTerm, grid_fault
 from hush.workloads.workload_files import WorkloadFile
 from hush.workloads.workload_text import parse_workload
 
@@ -28,7 +28,7 @@ def texts(workload: Workload) -> list[tuple[str, float]]:
 
 def test_sums_come_with_the_counts_that_make_means_of_them() -> None:
     fares = Workload.sums(SCHEMA, "fare", by=["sex"])
-    assert texts(fares) == [("sum(fare) by sex", 1.0), ("sum(fare) by fare", PLACING)]
+    assert texts(fares) == [("sum(fare) by sex", 1.0), ("sum(fare) by fare", OWN_BINS_WEIGHT)]
     assert fares.cliques == (("sex",), ("fare",), ("sex", "fare"))  # the last tells how many fares are missing
     ages = Workload.sums(SCHEMA, "age", by="sex", variance=True)
     assert texts(ages) == [("sum(age) by sex", 1.0), ("sum of squares(age) by sex", 1.0)]
@@ -66,7 +66,7 @@ def test_texts_ask_for_sums_beside_counts() -> None:
     workload = parse_workload(SCHEMA, 'sex,age + 2*sum(fare) by sex, "Pick up"; mean(age) + variance( age ) by sex')
     assert dict(texts(workload)) == {
         "sum(fare) by sex, Pick up": 2.0,
-        "sum(fare) by fare": 2 * PLACING,
+        "sum(fare) by fare": 2 * OWN_BINS_WEIGHT,
         "sum(age)": 2.0,
         "sum(age) by sex": 1.0,
         "sum of squares(age) by sex": 1.0,
@@ -126,7 +126,7 @@ def test_a_grid_of_another_schema_is_noticed() -> None:
 
 def test_weights_must_be_positive() -> None:
     (term,) = Workload.sums(SCHEMA, "age").sum_terms
-    with pytest.raises(WorkloadError, match="finite number > 0"):
+    with pytest.raises(WorkloadError, match="finite number above 0"):
         Workload(SCHEMA.domain, Workload.kway(SCHEMA, 1), [SumTerm((), term.grid, 0.0)])
 
 

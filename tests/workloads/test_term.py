@@ -85,7 +85,9 @@ def test_another_kind_is_counted_weighted_and_merged() -> None:
     assert workload.queries == 6 + 9
     assert not workload.plain
     assert repr(workload) == "Workload(4 terms, 15 queries over 3 attributes)"
-    with pytest.raises(WorkloadError, match=r"the overlap \('a', 'b'\) has weight -1.0: expected a finite number > 0"):
+    with pytest.raises(
+        WorkloadError, match=r"the overlap \('a', 'b'\) has weight -1.0: expected a finite number above 0"
+    ):
         -1.0 * Workload(DOMAIN, [OVERLAP])
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 from hush.core.errors import WorkloadError, shown
 from hush.mechanisms.mechanism import StrategyMechanism
 from hush.optimizers.opt_hdmm import OPERATORS, opt_hdmm
-from hush.optimizers.p_identity import SEED
+from hush.optimizers.p_identity import SEARCH_SEED
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.integer_strategies import round_strategy
@@ -44,7 +44,7 @@ class HDMM(StrategyMechanism):
     operators: Sequence[str] = OPERATORS
     least_squares: str = "local"
     restarts: int = 2
-    seed: int = SEED
+    seed: int = SEARCH_SEED
     quick: bool = field(default=False, metadata={"stored": False})  # what it finds is in the strategy
 
     def check(self, workload: Workload, budget: Budget) -> None:

@@ -32,6 +32,7 @@ def set_errors(
     mixture = np.zeros(blocks)
     asked = np.zeros(pools, dtype=np.int64)
     for s in range(len(starts) - 1):
+        # the pools that the terms of this set ask for, and the cells that their product would measure
         first, count = starts[s], starts[s + 1] - starts[s]
         used, measured = 0, 0.0
         for i in range(pools):
@@ -44,6 +45,7 @@ def set_errors(
         if measured > cells and count > 1:
             out[s] = np.inf
             continue
+        # start from every level: logs has log e_i, and totals log w_j + sum_i log e_i of each term
         for j in range(count):
             term = members[first + j]
             totals[j] = weights[term]
@@ -54,12 +56,15 @@ def set_errors(
         for _ in range(sweeps):
             for k in range(used):
                 i = asked[k]
+                # the weight of every block of this pool, given the choices in the others; over the largest, so
+                # that none overflows
                 top = -np.inf
                 for j in range(count):
                     top = max(top, totals[j] - logs[j, k])
                 mixture[:] = 0.0
                 for j in range(count):
                     mixture[index[members[first + j], i]] += np.exp(totals[j] - logs[j, k] - top)
+                # the strategy of this pool with the least error for that mixture
                 best, choice = np.inf, 1
                 for c in range(counts[i]):
                     value = 0.0
@@ -72,6 +77,7 @@ def set_errors(
                     new = np.log(errors[i, choice, index[members[first + j], i]])
                     totals[j] += new - logs[j, k]
                     logs[j, k] = new
+        # log of the summed error
         top = -np.inf
         for j in range(count):
             top = max(top, totals[j])

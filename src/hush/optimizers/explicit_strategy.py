@@ -70,7 +70,7 @@ def _height(size: int, branching: int) -> int:
 
 
 MOST_QUERIES = 8192
-_MISSED = 1e-10  # of a workload's squared norm that may lie outside a strategy's row space by rounding
+OUTSIDE_ROW_SPACE = 1e-10  # of a workload's squared norm that may lie outside a strategy's row space by rounding
 
 
 def supports(workload: LinearOperator, strategy: LinearOperator) -> bool:
@@ -84,7 +84,7 @@ def supports(workload: LinearOperator, strategy: LinearOperator) -> bool:
     _, basis = _profile(strategy)
     rows = workload.dense()
     missed = np.sum((rows - (rows @ basis) @ basis.T) ** 2, axis=1)
-    return bool((missed <= _MISSED * np.sum(rows**2, axis=1)).all())
+    return bool((missed <= OUTSIDE_ROW_SPACE * np.sum(rows**2, axis=1)).all())
 
 
 def total_error(
@@ -104,7 +104,7 @@ def total_error(
     e, basis = _profile(strategy)
     inner = np.einsum("ja,ja->a", basis, gram @ basis)
     asked = float(np.trace(gram))
-    if asked - float(inner.sum()) > _MISSED * asked:
+    if asked - float(inner.sum()) > OUTSIDE_ROW_SPACE * asked:
         raise _unsupported()
     return strategy.sensitivity(noise.norm) ** 2 * float(np.sum(inner / e))
 

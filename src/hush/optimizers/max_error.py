@@ -31,8 +31,8 @@ from hush.linops import LinearOperator
 from hush.strategies.optimum import DualPoint, ascend, gram_root, harmonic_kernel
 
 MOST_QUERIES = 8192
-_BYTES = 32  # for each pair of queries and cells: the curvature in both precisions and its factor
-_JITTER = 1e-11
+BYTES_PER_PAIR = 32  # for each pair of queries and cells: the curvature in both precisions and its factor
+INVERSION_JITTER = 1e-11  # added to a unit diagonal before it is inverted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +77,10 @@ def least_max_error(
             f"the largest error over {len(w)} queries is too much to optimise (limit {MOST_QUERIES}); "
             "ask fewer queries, or take the least total error"
         )
+    # solve for the queries and cells that are not zero, at a scale of one
     m, n = w.shape
     remedy = "ask fewer queries, or take the least total error"
-    require_memory(_BYTES * (m + n) ** 2, f"the largest error of {m} queries on {n} cells", remedy)
+    require_memory(BYTES_PER_PAIR * (m + n) ** 2, f"the largest error of {m} queries on {n} cells", remedy)
     rows, columns = np.flatnonzero(w.any(axis=1)), np.flatnonzero(w.any(axis=0))
     scale = float(np.abs(w).max())
     scaled = w[np.ix_(rows, columns)] / scale
@@ -91,6 +92,7 @@ def least_max_error(
         iterations=max(1, iterations),
         first=len(rows),
     )
+    # back to all queries and cells; a cell that nothing asks for is measured by itself
     best = solution.value
     gram, errors, queries, cells = np.eye(n), np.zeros(m), np.zeros(m), np.zeros(n)
     gram[np.ix_(columns, columns)], errors[rows] = best.primal[0], best.primal[1] * scale**2
@@ -104,6 +106,7 @@ def least_max_error(
 
 
 def _evaluate(w: Floats, weights: Floats, power: float, dual_power: float) -> DualPoint[tuple[Floats, Floats]]:
+    # the singular values of diag(l)^{1/2} W diag(d)^{1/2}, whose sum is f
     m, n = w.shape
     shares, d = weights[:m], weights[m:]
     queries = shares ** (1 / dual_power)
@@ -113,11 +116,14 @@ def _evaluate(w: Floats, weights: Floats, power: float, dual_power: float) -> Du
     s, u = np.sqrt(e[kept]), u[:, kept]
     left = scaled @ (u / s)
     f = float(s.sum())
+    # the primal point X, scaled to a unit diagonal, and its errors w_i X^-1 w_i^T; rounding can only raise them
     cell_loads, query_loads = u**2 @ s, left**2 @ s
     half = u * np.sqrt(s) / np.sqrt(d)[:, None]
     gram = half @ half.T / float((cell_loads / d).max())
     gram[np.diag_indices(n)] = 1.0
-    errors = _errors(w, gram)
+    root = scipy.linalg.cholesky(gram + INVERSION_JITTER * np.eye(n), lower=True, check_finite=False)
+    solved = scipy.linalg.solve_triangular(root, w.T, lower=True, check_finite=False)
+    errors = np.sum(solved**2, axis=0) * (1 + INVERSION_JITTER)
     both = np.vstack([left, u])
 
     def curvature() -> Floats:
@@ -135,11 +141,3 @@ def _evaluate(w: Floats, weights: Floats, power: float, dual_power: float) -> Du
         curvature=curvature,
         stretch=np.concatenate([np.full(m, dual_power), np.ones(n)]),
     )
-
-
-def _errors(w: Floats, gram: Floats) -> Floats:
-    """w_i X^-1 w_i^T, a little above the truth where X is close to singular."""
-    jittered = gram + _JITTER * np.eye(len(gram))
-    root = scipy.linalg.cholesky(jittered, lower=True, check_finite=False)
-    half = scipy.linalg.solve_triangular(root, w.T, lower=True, check_finite=False)
-    return np.asarray(np.sum(half**2, axis=0)) * (1 + _JITTER)

@@ -18,14 +18,14 @@ from hush.linops import Identity, LinearOperator, Scaled
 from hush.optimizers.opt_kron import opt_kron
 from hush.optimizers.opt_marginals import opt_bases, opt_marginals
 from hush.optimizers.opt_plus import opt_plus
-from hush.optimizers.p_identity import SEED
+from hush.optimizers.p_identity import SEARCH_SEED
 from hush.optimizers.strategy_pool import LARGEST_DIRECT, LARGEST_SIZE, LevelsAndTotalPool, refuse_large, strategy_pools
 from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
 
 ROUNDS, QUICK_ROUNDS = 200, 40  # of the search for marginals under Laplace noise
-FEW_TERMS = 40  # up to which a quick search for marginals needs no start from a union of products
+FEW_TERMS = 40  # a quick search for marginals of up to so many terms needs no start from a union of products
 OPERATORS = ("kron", "plus", "marginals", "bases")
 
 
@@ -36,7 +36,7 @@ def opt_hdmm(
     operators: Sequence[str] = OPERATORS,
     cells: float = math.inf,
     restarts: int = 2,
-    seed: int = SEED,
+    seed: int = SEARCH_SEED,
     quick: bool = False,
 ) -> list[FloatStrategy]:
     """The strategy of each operator and of each baseline, the one of least error first.
@@ -55,9 +55,11 @@ def opt_hdmm(
         if name not in OPERATORS:
             raise WorkloadError(f"operator {name!r}: expected one of {', '.join(OPERATORS)}")
     refuse_large(grams)
+    # every cell, which supports any workload
     restarts, rounds = (0, QUICK_ROUNDS) if quick else (restarts, ROUNDS)
     strategies = [identity_strategy(grams, noise)]
     starts: list[list[tuple[str, ...]]] = []
+    # products of strategies for single attributes, chosen from one pool for each attribute
     if {"kron", "plus", "bases"} & set(operators):
         pools = strategy_pools(grams, noise, restarts=restarts, seed=seed)
         designed = not all(isinstance(pool, LevelsAndTotalPool) for pool in pools)  # otherwise they are marginals
@@ -71,11 +73,13 @@ def opt_hdmm(
         if "bases" in operators and designed and (several or "kron" not in operators) and _few_marginals(grams):
             bases = opt_bases(grams, noise, pools=pools, cells=cells, restarts=restarts, rounds=rounds, seed=seed)
             strategies.append(bases)
+    # plain marginals; the search may start from the cliques of the products found
     if "marginals" in operators and _few_marginals(grams):
         marginals = opt_marginals(
             grams, noise, cells=cells, starts=starts, restarts=restarts, rounds=rounds, every=not quick, seed=seed
         )
         strategies.append(marginals.value)
+    # the terms themselves, then the best of all that are within the bound on cells
     if _direct_fits(grams):
         strategies.append(direct_strategy(grams, noise))
     fitting = [
@@ -112,7 +116,14 @@ def direct_strategy(grams: TermGrams, noise: NoiseKind) -> FloatStrategy:
     factors: list[list[LinearOperator]] = []
     for axis in grams.asked:
         scales = [block.sensitivity(noise.norm) for block in grams.blocks[axis]]
-        ranks = [_rank(grams, axis, b) for b in range(len(scales))]
+        ranks = []
+        for number, block in enumerate(grams.blocks[axis]):
+            rows, columns = block.shape
+            if rows == 1 or isinstance(block, Identity):
+                ranks.append(float(min(rows, columns)))
+            else:
+                e = np.linalg.eigvalsh(grams.gram(axis, number))
+                ranks.append(float(np.sum(e > columns * 4 * np.finfo(np.float64).eps * e[-1])))
         logs += np.log(np.array(scales) ** 2 * ranks)[index[:, axis]]
         scaled = zip(grams.blocks[axis], scales, strict=True)
         factors.append([block if scale == 1 else Scaled(block, 1 / scale) for block, scale in scaled])
@@ -123,14 +134,6 @@ def direct_strategy(grams: TermGrams, noise: NoiseKind) -> FloatStrategy:
         groups = tuple((grams.domain.attributes[axis],) for axis, _ in used)
         products.append(FloatProduct(groups, tuple(factor for _, factor in used), share, tuple(members.tolist())))
     return FloatStrategy(grams.domain, tuple(products), noise, Recovery.LOCAL, noise.total(np.exp(logs)), "direct")
-
-
-def _rank(grams: TermGrams, axis: int, block: int) -> float:
-    rows, columns = grams.blocks[axis][block].shape
-    if rows == 1 or isinstance(grams.blocks[axis][block], Identity):
-        return float(min(rows, columns))
-    e = np.linalg.eigvalsh(grams.gram(axis, block))
-    return float(np.sum(e > columns * 4 * np.finfo(np.float64).eps * e[-1]))
 
 
 def _direct_fits(grams: TermGrams) -> bool:

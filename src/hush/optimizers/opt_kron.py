@@ -25,8 +25,8 @@ from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recove
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
 
-_SETTLED = 1e-5
-_STARTS = 30
+SETTLED_GAIN = 1e-5  # descent stops after a sweep that lowers the error by less, relative to it
+RANDOM_STARTS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ def opt_kron(
     pools: Sequence[StrategyPool] | None = None,
     restarts: int = 2,
     sweeps: int = 10,
-    seed: int = p_identity.SEED,
+    seed: int = p_identity.SEARCH_SEED,
 ) -> FloatStrategy:
     """The best single product found for all terms.
 
@@ -57,7 +57,7 @@ def opt_kron(
     """
     pools = strategy_pools(grams, noise, restarts=restarts, seed=seed) if pools is None else pools
     everything = range(len(grams))
-    chosen = fit_product(grams, pools, everything, starts=_STARTS, restarts=restarts, sweeps=sweeps, seed=seed)
+    chosen = fit_product(grams, pools, everything, starts=RANDOM_STARTS, restarts=restarts, sweeps=sweeps, seed=seed)
     product = product_of(grams, pools, chosen, share=1.0)
     return FloatStrategy(grams.domain, (product,), noise, Recovery.LOCAL, chosen.error, "kron")
 
@@ -70,7 +70,7 @@ def fit_product(
     starts: int = 0,
     restarts: int = 0,
     sweeps: int = 10,
-    seed: int = p_identity.SEED,
+    seed: int = p_identity.SEARCH_SEED,
 ) -> ChosenProduct:
     """The best product for some terms: from several starts among what the pools hold, then with new designs.
 
@@ -82,8 +82,11 @@ def fit_product(
     levels = np.array([LEVELS if mixture[1:].any() else TOTAL for mixture in mixtures], dtype=np.int64)
     alone = np.array([pool.choose(mixture) for pool, mixture in zip(pools, mixtures, strict=True)], dtype=np.int64)
     random = np.random.Generator(np.random.PCG64(seed))
-    drawn = [_draw(pools, mixtures, random) for _ in range(starts)]
+    # a random strategy from each pool among those that support the queries
+    able = [np.flatnonzero(np.isfinite(s.errors[:, m > 0]).all(axis=1)) for s, m in zip(pools, mixtures, strict=True)]
+    drawn = [np.array([random.choice(choices) for choices in able], dtype=np.int64) for _ in range(starts)]
     settled = [descend(pools, index, weights, start, sweeps=sweeps) for start in (levels, alone, *drawn)]
+    # only the best starts are worth new designs
     settled.sort(key=lambda descent: descent[1])
     finals = [
         descend(pools, index, weights, descent[0], sweeps=sweeps, design=0) for descent in settled[: 1 + restarts]
@@ -97,12 +100,6 @@ def fit_product(
 def _tally(blocks: Any, weights: Floats, pool: StrategyPool) -> Floats:
     """The sum of weights for each block of a pool."""
     return np.asarray(np.bincount(blocks, weights, len(pool.blocks)), dtype=np.float64)
-
-
-def _draw(pools: Sequence[StrategyPool], mixtures: Sequence[Floats], random: np.random.Generator) -> Integers:
-    """A random strategy from each pool among those that support the queries."""
-    able = [np.flatnonzero(np.isfinite(s.errors[:, m > 0]).all(axis=1)) for s, m in zip(pools, mixtures, strict=True)]
-    return np.array([random.choice(choices) for choices in able], dtype=np.int64)
 
 
 def descend(
@@ -131,7 +128,7 @@ def descend(
             choices[i] = pool.choose(mixture) if design is None else pool.improve(mixture, restarts=design)
             logs[:, i] = np.log(pool.errors[choices[i], index[:, i]])
         error = total_error(logs, weights)
-        if error >= before * (1 - _SETTLED):
+        if error >= before * (1 - SETTLED_GAIN):
             break
     return choices, error
 

@@ -34,7 +34,7 @@ from hush.core.errors import SizeError
 from hush.core.solution import SOLVED, Solution
 from hush.linops import Identity, LinearOperator
 from hush.optimizers.marginal_system import AllSets, MarginalSystem, SomeSets, acts, summed_acts
-from hush.optimizers.p_identity import SEED
+from hush.optimizers.p_identity import SEARCH_SEED
 from hush.optimizers.strategy_pool import LEVELS, LevelsAndTotalPool, StrategyPool, strategy_pools
 from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
 from hush.strategies.strategy import NoiseKind
@@ -43,13 +43,13 @@ from hush.strategies.term_table import TermGrams
 Support = dict[int, float]  # positions of candidates and their shares
 Change = dict[int, float]  # positions of candidates and their new shares, zero for those that go
 
-_DROPPED_SHARE = 1e-4  # shares that a fit drops if that does not hurt
-_STEPS = (0.01, 0.03, 0.1, 0.3)  # shares that a new marginal is tried with
-_TRIED = 12
-_TRIAL_ITERATIONS = 15
-_BETTER = 1e-6
-_LARGEST_SUPPORT = 1000
-_FEW_MARGINALS = 60  # marginals up to which any two are tried as one; beyond, those that differ by one attribute
+DROPPED_SHARE = 1e-4  # a fit drops smaller shares if that does not hurt
+ADDED_SHARES = (0.01, 0.03, 0.1, 0.3)  # shares that a new marginal is tried with
+CHANGES_TRIED = 12  # in each round, after the changes that help together
+TRIAL_ITERATIONS = 15  # of a fit that decides whether a change is kept
+LEAST_IMPROVEMENT = 1e-6  # relative
+LARGEST_SUPPORT = 1000  # marginals beyond which the search ends
+FEW_MARGINALS = 60  # any two of so many are tried as one; of more, only those that differ by one attribute
 
 
 def fit_shares(system: MarginalSystem, start: Floats, *, iterations: int = 300) -> Floats:
@@ -65,16 +65,16 @@ def search_support(system: SomeSets, start: Support, *, rounds: int) -> tuple[fl
     """The best support reached from one by single changes."""
     value, support = _fitted(system, start)
     for _ in range(rounds):
-        if len(support) > _LARGEST_SUPPORT:
+        if len(support) > LARGEST_SUPPORT:
             break
         changes = sorted(_changes(system, support), key=lambda change: change[0])
-        trials = [_together(system, support, value, changes), *(change for _, change in changes[:_TRIED])]
+        trials = [_together(system, support, value, changes), *(change for _, change in changes[:CHANGES_TRIED])]
         for change in trials:
             changed = {k: share for k, share in {**support, **change}.items() if share > 0}
             if not change or system.only(list(changed)).error(np.array(list(changed.values()))) == np.inf:
                 continue
-            trial, fitted = _fitted(system, changed, iterations=_TRIAL_ITERATIONS)
-            if trial < value * (1 - _BETTER):
+            trial, fitted = _fitted(system, changed, iterations=TRIAL_ITERATIONS)
+            if trial < value * (1 - LEAST_IMPROVEMENT):
                 value, support = trial, fitted
                 break
         else:
@@ -105,7 +105,7 @@ def _fitted(system: SomeSets, support: Support, *, iterations: int = 300) -> tup
     subsystem = system.only(members)
     c = fit_shares(subsystem, np.array([support[k] for k in members]), iterations=iterations)
     value = subsystem.error(c)
-    kept = c > _DROPPED_SHARE
+    kept = c > DROPPED_SHARE
     if not kept.all() and subsystem.error(np.where(kept, c, 0.0)) < np.inf:
         smaller = subsystem.only(np.flatnonzero(kept).tolist())
         fewer = fit_shares(smaller, c[kept], iterations=iterations)
@@ -135,7 +135,7 @@ def _changes(system: SomeSets, support: Support) -> Iterator[tuple[float, Change
         for j, other_share in listed[:x]:
             both = system.sets[k] | system.sets[j]
             grown = both.bit_count() - max(system.sets[k].bit_count(), system.sets[j].bit_count())
-            union = position.get(both) if grown <= 1 or len(support) <= _FEW_MARGINALS else None
+            union = position.get(both) if grown <= 1 or len(support) <= FEW_MARGINALS else None
             if union is not None:
                 changes.append({k: 0.0, j: 0.0, union: max(share, other_share)})
                 changes.append({k: 0.0, j: 0.0, union: share + other_share})
@@ -164,24 +164,24 @@ def _additions(system: SomeSets, support: Support, q: Floats) -> Iterator[tuple[
     now = float(np.sum(system.act / q))
     act, old = system.act[m.indices], q[m.indices]
     additions: list[tuple[float, int, float]] = []
-    for step in _STEPS:
+    for step in ADDED_SHARES:
         t = step * total
         saved = np.bincount(columns, act / old - act / (old + t**2 * m.data), m.shape[1])
         values = (total + t) ** 2 * (now - saved)
-        additions += [(float(values[k]), k, t) for k in np.argsort(values, kind="stable")[:_TRIED].tolist()]
-    for value, k, t in sorted(additions)[: 2 * _TRIED]:
+        additions += [(float(values[k]), k, t) for k in np.argsort(values, kind="stable")[:CHANGES_TRIED].tolist()]
+    for value, k, t in sorted(additions)[: 2 * CHANGES_TRIED]:
         yield value, {k: support.get(k, 0.0) + t}
 
 
 MOST_ATTRIBUTES = 15  # with all their marginals as candidates
-_NEGLIGIBLE = 1e-9
-_LARGEST_ACT = 1 << 22
-_LARGEST_PAIRS = 1 << 22  # candidates and the sets within them, together
-_GAP = 1e-3
-_TRIAL = 20  # a start is followed for 1 / _TRIAL of the rounds; the best _FINALS of them go on
-_FINALS = 1
-_FEW = 64  # candidates up to which every start, and more of them, is followed to its end
-_RETURNS = 20  # times that marginals whose share fell to nothing too early are brought back
+NEGLIGIBLE_SHARE = 1e-9
+LARGEST_ACT = 1 << 22  # sets within terms
+LARGEST_PAIRS = 1 << 22  # candidates and the sets within them, together
+CERTIFIED_GAP = 1e-3  # to the lower bound under Gaussian noise
+TRIAL_DIVISOR = 20  # a start is followed for 1 / TRIAL_DIVISOR of the rounds; the best FINAL_STARTS of them go on
+FINAL_STARTS = 1
+FEW_CANDIDATES = 64  # with so many, every start, and more of them, is followed to its end
+MOST_RETURNS = 20  # times that marginals are brought back whose share fell to nothing too early
 
 
 def opt_marginals(
@@ -193,7 +193,7 @@ def opt_marginals(
     restarts: int = 4,
     rounds: int = 200,
     every: bool = True,
-    seed: int = SEED,
+    seed: int = SEARCH_SEED,
 ) -> Solution[FloatStrategy]:
     """The best marginals found; none has more than `cells` cells unless a term asks about that many attributes.
 
@@ -208,23 +208,25 @@ def opt_marginals(
     62886
     """
     widest = (grams.index != 0).sum(axis=1)
-    if (2.0**widest).sum() > _LARGEST_ACT:
+    if (2.0**widest).sum() > LARGEST_ACT:
         raise SizeError(
             f"a term over {int(widest.max())} attributes has too many marginals within it; "
             "leave 'marginals' out of the operators"
         )
+    # attributes become bits, and cliques numbers, for the search
     sizes = [float(grams.domain.shape[axis]) for axis in grams.asked]
     bit = {grams.domain.attributes[axis]: 1 << i for i, axis in enumerate(grams.asked)}
     given = [[sum(bit[name] for name in clique) for clique in start] for start in starts]
     system, shares = _shares(noise, sizes, acts(grams), cells, given, restarts, rounds, seed, every=every)
     factors = [Identity(grams.domain.shape[axis]) for axis in grams.asked]
     strategy = _float_strategy(grams, system, shares, factors, "marginals")
+    # under Gaussian noise the shares carry a certificate
     stats, status = {"value": strategy.error}, SOLVED
     if noise is NoiseKind.GAUSSIAN:
         lower = system.lower_bound(shares)
         gap = system.error(shares) / lower - 1
         stats |= {"lower_bound": lower, "gap": gap}
-        if gap > _GAP:
+        if gap > CERTIFIED_GAP:
             status = f"the marginals are within {gap:.2g} of the best; nothing needs to be done unless that matters"
     return Solution(value=strategy, status=status, stats=stats)
 
@@ -252,7 +254,7 @@ def _float_strategy(
     grams: TermGrams, system: MarginalSystem, shares: Floats, factors: Sequence[LinearOperator], method: str
 ) -> FloatStrategy:
     """The marginals with more than a negligible share, of one factor for each asked attribute."""
-    kept = np.where(shares > _NEGLIGIBLE, shares, 0.0)
+    kept = np.where(shares > NEGLIGIBLE_SHARE, shares, 0.0)
     shares = shares if system.error(kept) == np.inf else kept / kept.sum()
     names = [grams.domain.attributes[axis] for axis in grams.asked]
     products = []
@@ -268,13 +270,13 @@ def candidates(
 ) -> list[int]:
     """All sets if they are few; else those asked about, then the unions of two of the largest, smallest first."""
     d = len(sizes)
-    if every and d <= MOST_ATTRIBUTES and sum(2.0 ** (d - a.bit_count()) for a in act) <= _LARGEST_PAIRS:
+    if every and d <= MOST_ATTRIBUTES and sum(2.0 ** (d - a.bit_count()) for a in act) <= LARGEST_PAIRS:
         sets = list(range(1 << d))
     else:
         sets = list(act)
-        room = _LARGEST_PAIRS - sum(2.0 ** a.bit_count() for a in sets)
+        room = LARGEST_PAIRS - sum(2.0 ** a.bit_count() for a in sets)
         tops = maximal(act)
-        pairs = itertools.islice(itertools.combinations(tops, 2), _LARGEST_PAIRS // 4)
+        pairs = itertools.islice(itertools.combinations(tops, 2), LARGEST_PAIRS // 4)
         unions = sorted({a | b for a, b in pairs} - act.keys(), key=lambda b: (_cells(sizes, b), b))
         for union in unions:
             room -= min(2.0 ** union.bit_count(), len(act))
@@ -310,12 +312,12 @@ def convex_shares(sizes: Sequence[float], act: dict[int, float], cells: float) -
         for _ in range(10):
             start = system.stepped(start)
     shares = fit_shares(system, start, iterations=200)
-    for _ in range(_RETURNS):
+    for _ in range(MOST_RETURNS):
         excess = system.excess(shares)
-        if excess.max() <= _GAP / 10:
+        if excess.max() <= CERTIFIED_GAP / 10:
             break
-        lacking = np.where(excess > _GAP / 10, excess, 0.0)
-        active = np.flatnonzero((shares > _NEGLIGIBLE) | (lacking > 0))
+        lacking = np.where(excess > CERTIFIED_GAP / 10, excess, 0.0)
+        active = np.flatnonzero((shares > NEGLIGIBLE_SHARE) | (lacking > 0))
         few = SomeSets(NoiseKind.GAUSSIAN, sizes, act, [system.sets[k] for k in active.tolist()])
         again = np.zeros_like(shares)
         again[active] = fit_shares(few, 0.99 * shares[active] + 0.01 * (lacking / lacking.sum())[active])
@@ -331,7 +333,7 @@ def searched_shares(system: SomeSets, given: Sequence[Sequence[int]], restarts: 
     position = {b: k for k, b in enumerate(system.sets)}
     n = len(system.sets)
     starts: list[Support] = [{position[b]: 1.0 for b in start if b in position} for start in given]
-    for k in range(restarts if n > _FEW else 3 * restarts):
+    for k in range(restarts if n > FEW_CANDIDATES else 3 * restarts):
         spread = np.full(n, 1.0) if k == 0 else np.exp(random.normal(0.0, 3.0, n))
         shares = fit_shares(system, spread, iterations=200)
         order = np.argsort(-shares, kind="stable")
@@ -340,8 +342,8 @@ def searched_shares(system: SomeSets, given: Sequence[Sequence[int]], restarts: 
     for start in starts:
         if system.only(list(start)).error(np.ones(len(start))) == np.inf:
             start = {**start, **{position[b]: 1e-3 for b in given[0]}}
-        trials.append(search_support(system, start, rounds=-(-rounds // _TRIAL)))
-    finals = sorted(trials, key=lambda trial: trial[0])[: _FINALS if n > _FEW else len(trials)]
+        trials.append(search_support(system, start, rounds=-(-rounds // TRIAL_DIVISOR)))
+    finals = sorted(trials, key=lambda trial: trial[0])[: FINAL_STARTS if n > FEW_CANDIDATES else len(trials)]
     _, support = min(
         (search_support(system, support, rounds=rounds) for _, support in finals), key=lambda search: search[0]
     )
@@ -362,7 +364,7 @@ def opt_bases(
     cells: float = math.inf,
     restarts: int = 2,
     rounds: int = 200,
-    seed: int = SEED,
+    seed: int = SEARCH_SEED,
 ) -> FloatStrategy:
     """The best marginals of designed strategies found; its error is that of global least squares over all products."""
     pools = strategy_pools(grams, noise, restarts=restarts, seed=seed) if pools is None else pools

@@ -30,10 +30,10 @@ from hush.strategies.term_table import TermGrams
 Groups = tuple[tuple[int, ...], ...]
 
 MOST_PAIRED = 600  # sets of terms beyond which pairs are too many to compare
-_SWEEPS = 3
-_GAIN = 1e-9
-_DETOUR = 1.25  # how far above the best sum of roots merging goes on
-_ROUNDS = 3
+PREDICTION_SWEEPS = 3  # of coordinate descent, to predict the error of a set of terms
+LEAST_GAIN = 1e-9  # relative; smaller gains are rounding
+MERGING_DETOUR = 1.25  # merging goes on up to so many times the best sum of roots
+MERGING_ROUNDS = 3  # of merging groups, then moving single terms
 
 
 class TermGrouping:
@@ -57,10 +57,10 @@ class TermGrouping:
     def merged(self) -> Groups:
         """The groups after merging and moving, as positions of terms."""
         groups = self._first()
-        for _ in range(_ROUNDS):
+        for _ in range(MERGING_ROUNDS):
             before = self.roots(groups).sum()
             groups = self._moved(self._agglomerated(groups))
-            if not self.roots(groups).sum() < before * (1 - _GAIN):
+            if not self.roots(groups).sum() < before * (1 - LEAST_GAIN):
                 break
         together = [tuple(range(len(self._index)))]
         if self.roots(together).sum() < self.roots(groups).sum():
@@ -77,7 +77,7 @@ class TermGrouping:
         np.cumsum([len(group) for group in sets], out=starts[1:])
         members = np.fromiter((a for group in sets for a in group), dtype=np.int64, count=int(starts[-1]))
         tables = (self._index, self._weights, self._errors, self._counts, self._sizes)
-        set_errors(*tables, members, starts, self._cells, _SWEEPS, out)
+        set_errors(*tables, members, starts, self._cells, PREDICTION_SWEEPS, out)
         return np.asarray(np.exp((out - self._weights.max()) / self._power))
 
     def _first(self) -> list[tuple[int, ...]]:
@@ -104,10 +104,11 @@ class TermGrouping:
         gains = np.full((n, n), -np.inf)
         pairs = [groups[a] + groups[b] for a, b in zip(left.tolist(), right.tolist(), strict=True)]
         gains[left, right] = roots[left] + roots[right] - self.roots(pairs)
+        # merge the pair that gains most, until that would lead too far above the best groups so far
         best, kept = roots.sum(), list(groups)
         while n > 1:
             a, b = divmod(int(np.argmax(gains)), n)
-            if roots.sum() - gains[a, b] > _DETOUR * best:
+            if roots.sum() - gains[a, b] > MERGING_DETOUR * best:
                 break
             groups[a], groups[b] = groups[a] + groups[b], ()
             roots[a], roots[b] = roots[a] + roots[b] - gains[a, b], 0.0
@@ -116,7 +117,7 @@ class TermGrouping:
             merged_roots = self.roots([groups[a] + groups[g] for g in others]) if others else np.zeros(0)
             for g, value in zip(others, merged_roots.tolist(), strict=True):
                 gains[min(a, g), max(a, g)] = roots[a] + roots[g] - value
-            if roots.sum() < best * (1 - _GAIN):
+            if roots.sum() < best * (1 - LEAST_GAIN):
                 best, kept = roots.sum(), list(groups)
         return [group for group in kept if group]
 
@@ -128,6 +129,7 @@ class TermGrouping:
         for _ in range(passes):
             moved = False
             for a in range(len(self._index)):
+                # what the term costs in every other group, or in a new one of its own
                 home = next(g for g, group in enumerate(groups) if a in group)
                 rest = tuple(x for x in groups[home] if x != a)
                 if rest:
@@ -138,7 +140,7 @@ class TermGrouping:
                 left = moved_roots.pop(0) if rest else 0.0
                 costs = [value - roots[g] for g, value in zip(others, moved_roots, strict=True)]
                 best = int(np.argmin(costs)) if costs else -1
-                if best >= 0 and left + costs[best] < roots[home] - _GAIN * sum(roots):
+                if best >= 0 and left + costs[best] < roots[home] - LEAST_GAIN * sum(roots):
                     g = others[best]
                     groups[g], groups[home] = groups[g] + (a,), rest
                     roots[g], roots[home] = moved_roots[best], left
@@ -164,7 +166,7 @@ def opt_plus(
     cells: float = math.inf,
     restarts: int = 2,
     sweeps: int = 5,
-    seed: int = p_identity.SEED,
+    seed: int = p_identity.SEARCH_SEED,
 ) -> FloatStrategy:
     """The best union of products found; `groups` lists the positions of terms, by default grouped automatically.
 

@@ -27,10 +27,10 @@ from hush.linops import Dense, LinearOperator
 
 LARGEST_SIZE = 4096
 LARGEST_ENTRY = 1e3  # of Theta: beyond, the loss is lost in rounding
-SEED = 2018  # public: it places the starts of the search, and is no part of any noise
-_TRIAL = 4  # a start is followed for 1 / _TRIAL of the iterations; the best _FINALS of them go on
-_FINALS = 2
-_FEW_STARTS = 2048  # levels beyond which bumps of several widths are the only start
+SEARCH_SEED = 2018  # public: it places the starts of the search, and is no part of any noise
+TRIAL_DIVISOR = 4  # every start gets 1 / TRIAL_DIVISOR of the iterations; the best FINAL_STARTS of them go on
+FINAL_STARTS = 2
+MANY_LEVELS = 2048  # beyond so many, bumps of several widths are the only start
 
 
 def loss(theta: Floats, gram: Floats) -> float:
@@ -68,7 +68,7 @@ def optimise_theta(
     start: Floats | None = None,  # (p, n)
     restarts: int = 2,
     iterations: int = 500,
-    seed: int = SEED,
+    seed: int = SEARCH_SEED,
 ) -> Solution[Floats]:
     """The Theta with the smallest loss that was found; never worse than `start`, nor than Theta = 0, the identity.
 
@@ -87,9 +87,9 @@ def optimise_theta(
     starts = [] if start is None else [start]
     if start is None or restarts:
         starts += _starts(gram, p, restarts, seed)
-    if len(starts) > _FINALS:
-        trials = [_descend(gram, theta, -(-iterations // _TRIAL)) for theta in starts]
-        starts = [theta for _, theta, _, _ in sorted(trials, key=lambda trial: trial[0])[:_FINALS]]
+    if len(starts) > FINAL_STARTS:
+        trials = [_descend(gram, theta, -(-iterations // TRIAL_DIVISOR)) for theta in starts]
+        starts = [theta for _, theta, _, _ in sorted(trials, key=lambda trial: trial[0])[:FINAL_STARTS]]
     value, theta, count, done = min((_descend(gram, theta, iterations) for theta in starts), key=lambda run: run[0])
     if value > np.trace(gram):
         value, theta, done = float(np.trace(gram)), np.zeros((p, n)), True
@@ -124,19 +124,22 @@ def _starts(gram: Floats, p: int, restarts: int, seed: int) -> Sequence[Floats]:
     n = len(gram)
     random = np.random.Generator(np.random.PCG64(seed))
     order = _order(gram, random)
-    shaped = [_bumps(n, _tree(p))]
-    if n <= _FEW_STARTS:
+    counts = [1]  # of bumps of each width: 1, 2, 4, ... and the remainder, p in all
+    while sum(counts) < p:
+        counts.append(min(2 * counts[-1], p - sum(counts)))
+    shaped = [_bumps(n, counts)]
+    if n <= MANY_LEVELS:
         shaped.append(_bumps(n, [p]))
-    if p >= 2 and n <= _FEW_STARTS:
+    if p >= 2 and n <= MANY_LEVELS:
         shaped.append(np.concatenate([np.ones((1, n)), _bumps(n, [p - 1])]))
-    if p >= 4 and n <= _FEW_STARTS:
+    if p >= 4 and n <= MANY_LEVELS:
         shaped.append(_bumps(n, [p // 2]))
     starts = []
     for ordered in shaped:
         theta = np.zeros((p, n))
         theta[: len(ordered), order] = ordered
         starts.append(theta)
-    return starts + [random.random((p, n)) for _ in range(restarts if n <= _FEW_STARTS else 0)]
+    return starts + [random.random((p, n)) for _ in range(restarts if n <= MANY_LEVELS else 0)]
 
 
 def _bumps(n: int, counts: Sequence[int]) -> Floats:
@@ -148,14 +151,6 @@ def _bumps(n: int, counts: Sequence[int]) -> Floats:
         for j in range(k)
     ]
     return np.array(rows)
-
-
-def _tree(p: int) -> list[int]:
-    """Counts 1, 2, 4, ... and the remainder, p in all."""
-    counts = [1]
-    while sum(counts) < p:
-        counts.append(min(2 * counts[-1], p - sum(counts)))
-    return counts
 
 
 def _order(gram: Floats, random: np.random.Generator) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -39,7 +39,7 @@ from hush.strategies.optimum import Optimum, gram_factor, optimal_gram
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
 
-_TOLERANCE = 1e-12
+EQUAL_ROWS = 1e-12  # rows of a Gram matrix that differ by less, relative to its diagonal, are equal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +58,7 @@ class MergedLevels:
     def of(cls, gram: Floats) -> MergedLevels:
         """The classes of a Gram matrix; a level joins one only if its whole row agrees."""
         n = len(gram)
-        limit = _TOLERANCE * np.sqrt(np.outer(gram.diagonal(), gram.diagonal())).max(initial=0.0)
+        limit = EQUAL_ROWS * np.sqrt(np.outer(gram.diagonal(), gram.diagonal())).max(initial=0.0)
         weights = 1 + np.modf(np.arange(1, n + 1) * 0.6180339887498949)[0]  # tell rows apart by one number each
         keys = gram @ weights
         classes = np.full(n, -1, dtype=np.int64)
@@ -102,7 +102,8 @@ class MergedLevels:
         return wide
 
 
-_GRID = np.concatenate([[0.0], np.geomspace(1e-6, 0.5, 60), 1 - np.geomspace(0.5, 1e-6, 60)[1:]])
+# weights b of the total under Laplace noise, dense at both ends
+TOTAL_WEIGHTS_TRIED = np.concatenate([[0.0], np.geomspace(1e-6, 0.5, 60), 1 - np.geomspace(0.5, 1e-6, 60)[1:]])
 
 
 def best_levels_and_total(size: int, alpha: float, beta: float, noise: NoiseKind) -> LinearOperator:
@@ -120,7 +121,17 @@ def best_levels_and_total(size: int, alpha: float, beta: float, noise: NoiseKind
         square = size * low / ((size - 1) * low + high)
         levels, total = math.sqrt(square), math.sqrt(max(0.0, 1 - square))
     else:
-        total = _least(lambda b: _error(size, 1 - b, b, alpha, beta))
+        # the best of a grid, then its neighbourhood
+
+        def error(b: Any) -> Any:
+            return _error(size, 1 - b, b, alpha, beta)
+
+        grid = TOTAL_WEIGHTS_TRIED
+        values = error(grid)
+        k = int(np.argmin(values))
+        bounds = (grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)])
+        nearby = scipy.optimize.minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-10})
+        total = float(nearby.x) if nearby.fun < values[k] else float(grid[k])
         levels = 1 - total
     return LevelsAndTotal(size, levels, total) if total else Identity(size)
 
@@ -137,20 +148,11 @@ def _error(n: int, a: Any, b: Any, alpha: float, beta: float) -> Any:
     return (n - 1) * alpha / a**2 + (alpha + n * beta) / (a**2 + n * b**2)
 
 
-def _least(error: Any) -> float:
-    """The argument in [0, 1) of the least value: the best of a grid, then its neighbourhood."""
-    values = error(_GRID)
-    k = int(np.argmin(values))
-    low, high = _GRID[max(k - 1, 0)], _GRID[min(k + 1, len(_GRID) - 1)]
-    nearby = scipy.optimize.minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
-    return float(nearby.x) if nearby.fun < values[k] else float(_GRID[k])
-
-
 TOTAL, LEVELS = 0, 1  # the first two strategies of every pool: the total alone, and every level
 LARGEST_SIZE = p_identity.LARGEST_SIZE
 LARGEST_DIRECT = 1 << 22  # entries of a block that may be measured as it is
-_WORTHWHILE = 1e-6
-_RATIOS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # weights of the total against another block
+LEAST_IMPROVEMENT = 1e-6  # relative; a design that gains less is thrown away
+TOTAL_TO_BLOCK_RATIOS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # weights of the total against another block
 
 
 class StrategyPool(ABC):
@@ -199,7 +201,7 @@ class StrategyPool(ABC):
         best = float(self.errors[known][asked] @ weights[asked])
         for item, errors in self._designs(weights, self._items[known], restarts):
             value = float(errors[asked] @ weights[asked])
-            if value < best * (1 - _WORTHWHILE):
+            if value < best * (1 - LEAST_IMPROVEMENT):
                 known, best = self._add(item, errors), value
         return known
 
@@ -209,7 +211,7 @@ class StrategyPool(ABC):
             alone = np.zeros(len(self.blocks))
             alone[block] = 1.0
             self.improve(alone, restarts=restarts)
-            for ratio in _RATIOS:
+            for ratio in TOTAL_TO_BLOCK_RATIOS:
                 alone[0] = ratio
                 self.improve(alone)
         self.improve(np.ones(len(self.blocks)), restarts=restarts)
@@ -300,7 +302,7 @@ class DesignedPool(StrategyPool):
 
 
 def strategy_pools(
-    grams: TermGrams, noise: NoiseKind, *, restarts: int = 2, iterations: int = 500, seed: int = p_identity.SEED
+    grams: TermGrams, noise: NoiseKind, *, restarts: int = 2, iterations: int = 500, seed: int = p_identity.SEARCH_SEED
 ) -> tuple[StrategyPool, ...]:
     """A pool for every asked attribute, filled; refuses attributes too large to design for before any work."""
     refuse_large(grams)

@@ -30,7 +30,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -133,8 +132,8 @@ def _check(gram: Floats) -> None:
         )
 
 
-LARGEST_GRID = 20_000_000
-_TILTS = (0.25, 0.5, 1.0, 2.0, 4.0)
+LARGEST_GRID = 20_000_000  # products of eigenvectors
+TILTS_TRIED = (0.25, 0.5, 1.0, 2.0, 4.0)  # values of t; each gives a bound
 
 
 def dominated_bound(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> float:
@@ -146,13 +145,14 @@ def dominated_bound(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices,
             return 0.0
         spectra.append(_Spectrum(harder[0]) if harder else None)
     sizes = np.array([grams.domain.shape[i] for i in axes])
-    subsets = {t for row in index for t in _subsets(np.flatnonzero(row).tolist())}
+    asked_axes = [np.flatnonzero(row).tolist() for row in index]
+    subsets = {t for names in asked_axes for k in range(len(names) + 1) for t in itertools.combinations(names, k)}
     if sum(math.prod((sizes[list(t)] - 1).tolist()) for t in subsets) > LARGEST_GRID:
         return 0.0
     hard = _hard(grams, axes, index)
     asked = index > 0
     best = 0.0
-    for tilt in _TILTS:
+    for tilt in TILTS_TRIED:
         trace = sum(_subset_trace(t, tilt, spectra, sizes, asked, hard, weights) for t in subsets)
         best = max(best, trace**2)
     return best
@@ -182,10 +182,6 @@ def _hard(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices) -> np.nda
     return np.array([[hard[k][b] for k, b in enumerate(row)] for row in index.tolist()])
 
 
-def _subsets(items: list[int]) -> Iterable[tuple[int, ...]]:
-    return itertools.chain.from_iterable(itertools.combinations(items, k) for k in range(len(items) + 1))
-
-
 def _subset_trace(
     subset: tuple[int, ...],
     tilt: float,
@@ -199,6 +195,8 @@ def _subset_trace(
     inside = list(subset)
     outside = [i for i in range(len(sizes)) if i not in subset]
     shape = tuple(int(sizes[i]) - 1 for i in inside)
+    # weights of the terms that reach this subset, by which of its attributes are asked harder queries: their part of
+    # G, and of H^2
     value, cover = np.zeros(shape), np.zeros(shape)
     grouped: dict[tuple[bool, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for j in np.flatnonzero(asked[:, inside].all(axis=1)).tolist():
@@ -211,6 +209,7 @@ def _subset_trace(
                 plain, raised = plain / sizes[i], raised / sizes[i]
         sums = grouped[tuple(hard[j, inside].tolist())]
         sums[0], sums[1] = sums[0] + plain, sums[1] + raised
+    # the eigenvalues of G and H^2 along the subset
     for pattern, (plain, raised) in grouped.items():
         grid = np.ones(shape)
         for axis, (i, is_hard) in enumerate(zip(inside, pattern, strict=True)):
@@ -243,7 +242,13 @@ def lower_bound(grams: TermGrams, *, largest: int = LARGEST_EXACT) -> tuple[floa
     >>> round(value, 4), word
     (50.8504, 'marginals')
     """
-    common, axes, index, weights = _reduced(grams)
+    # attributes of which all terms ask the same factor out; `axes` are the others
+    same = (grams.index == grams.index[0]).all(axis=0)
+    common = 1.0 * math.prod(_block_bound(grams, i, int(grams.index[0, i])) for i in np.flatnonzero(same).tolist())
+    axes = tuple(np.flatnonzero(~same).tolist())
+    index, term = np.unique(grams.index[:, axes], axis=0, return_inverse=True)
+    weights = np.bincount(term.ravel(), weights=grams.weights, minlength=len(index)).astype(np.float64)
+    # the first way that applies; see the module
     if not axes:
         return common * float(weights.sum()), "product"
     if all(grams.plain(axis) for axis in axes):
@@ -276,16 +281,6 @@ class _Factors:
 
     def rank(self, axis: int, block: int) -> int:
         return min(self._grams.blocks[axis][block].shape)
-
-
-def _reduced(grams: TermGrams) -> tuple[float, tuple[int, ...], AxisIndices, Floats]:
-    """The bound of what all terms share, the axes where they differ, and the distinct terms there."""
-    same = (grams.index == grams.index[0]).all(axis=0)
-    common = 1.0 * math.prod(_block_bound(grams, i, int(grams.index[0, i])) for i in np.flatnonzero(same).tolist())
-    axes = tuple(np.flatnonzero(~same).tolist())
-    index, term = np.unique(grams.index[:, axes], axis=0, return_inverse=True)
-    weights = np.bincount(term.ravel(), weights=grams.weights, minlength=len(index)).astype(np.float64)
-    return common, axes, index, weights
 
 
 def _block_bound(grams: TermGrams, axis: int, block: int) -> float:

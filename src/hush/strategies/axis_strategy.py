@@ -16,6 +16,7 @@ import numpy as np
 
 from hush.core.arrays import Floats, Integers
 from hush.core.errors import WorkloadError
+from hush.core.validation import check_whole
 from hush.linops import CompoundSymmetric, Dense, Identity, LevelsAndTotal, LinearOperator, Scaled, Total
 from hush.linops.along import along
 from hush.workloads.term import AxisNoise
@@ -36,8 +37,7 @@ class AxisStrategy:
     """
 
     def __init__(self, operator: LinearOperator, scale: int = 1) -> None:
-        if int(scale) < 1:
-            raise WorkloadError(f"scale={scale}: expected an integer >= 1")
+        check_whole(WorkloadError, "scale", scale, least=1)
         self._facts = _column_facts(operator)
         self.operator = operator if self._facts or isinstance(operator, Dense) else Dense(operator.dense())
         self.scale = int(scale)

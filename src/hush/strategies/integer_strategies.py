@@ -18,9 +18,9 @@ from hush.strategies.product_strategy import LARGEST_ROWS, FloatProduct, FloatSt
 from hush.strategies.strategy import NoiseKind, split_exactly
 
 MOST_BITS = (14, 10, 6)  # of a rounded entry; fewer where the noise would be too large to sample
-LEVEL_BITS = 4
-_BITS = (LARGEST_ANSWER // LARGEST_ROWS).bit_length() - 1  # of the largest product of entries
-_SMALL = 1 << 10  # entries up to this are kept as they are where they are whole
+LEVEL_BITS = 4  # of the weights of levels and total
+BITS_OF_A_PRODUCT = (LARGEST_ANSWER // LARGEST_ROWS).bit_length() - 1  # of entries, so that no answer overflows
+LARGEST_KEPT_ENTRY = 1 << 10  # matrices of whole numbers up to this are measured as they are
 
 
 def round_strategy(
@@ -70,7 +70,8 @@ def _rounded(strategy: FloatStrategy, budget: Fraction, neighbours: Neighbours, 
 def _bits(product: FloatProduct, kept: Mapping[int, AxisStrategy | None], most: int) -> int:
     """How many bits each factor of a product that must be rounded may have."""
     known = [strategy for strategy in (kept[id(factor)] for factor in product.factors) if strategy is not None]
-    left = _BITS - sum(strategy.largest_entry.bit_length() - (strategy.largest_entry == 1) for strategy in known)
+    largest = [strategy.largest_entry for strategy in known]
+    left = BITS_OF_A_PRODUCT - sum(entry.bit_length() - (entry == 1) for entry in largest)
     bits = min(most, left // max(len(product.factors) - len(known), 1))
     if bits < 2:
         raise WorkloadError(
@@ -87,7 +88,13 @@ def _kept(factor: LinearOperator) -> AxisStrategy | None:
     if isinstance(factor, LevelsAndTotal):
         levels, total = _short_ratio(factor.levels, factor.total)
         return AxisStrategy(LevelsAndTotal(factor.shape[1], levels=levels, total=total))
-    return _whole(factor.dense())
+    # small integers, where the matrix is a multiple of some
+    matrix = factor.dense()
+    scaled = matrix / np.abs(matrix[matrix != 0]).min()
+    integers = np.rint(scaled)
+    if np.abs(integers).max() > LARGEST_KEPT_ENTRY or np.abs(scaled - integers).max() > 1e-9:
+        return None
+    return AxisStrategy.of(integers.astype(np.int64), 1)
 
 
 def _short_ratio(levels: float, total: float) -> tuple[int, int]:
@@ -102,35 +109,23 @@ def _short_ratio(levels: float, total: float) -> tuple[int, int]:
     return (ratio.numerator, ratio.denominator) if ratio else (1, most)
 
 
-def _whole(matrix: Floats) -> AxisStrategy | None:
-    """The matrix as small integers, where it is a multiple of some."""
-    least = np.abs(matrix[matrix != 0]).min()
-    scaled = matrix / least
-    integers = np.rint(scaled)
-    if np.abs(integers).max() > _SMALL or np.abs(scaled - integers).max() > 1e-9:
-        return None
-    return AxisStrategy.of(integers.astype(np.int64), 1)
-
-
 def _round(matrix: Floats, bits: int, noise: NoiseKind) -> Integers:
     """The nearest integers of a multiple of the matrix whose largest entry is just below 2^bits."""
     if not np.isfinite(matrix).all():
         raise WorkloadError("a strategy with entries that are not finite; its optimiser failed, choose another one")
     scaled = matrix * (((1 << bits) - 1) / np.abs(matrix).max())
     integers: Integers = np.rint(scaled).astype(np.int64)
-    if noise is NoiseKind.LAPLACE:
-        _fill(integers, (1 << bits) - 1)
-    return integers
-
-
-def _fill(integers: Integers, most: int) -> None:
-    """Raise entries that stand alone in their rows until every column has the largest L1 norm, in place."""
+    if noise is not NoiseKind.LAPLACE:
+        return integers
+    # raise entries that stand alone in their rows until every column has the largest L1 norm: more answers' worth of
+    # precision at the same sensitivity
     alone = np.flatnonzero(np.count_nonzero(integers, axis=1) == 1)
     columns = np.argmax(np.abs(integers[alone]), axis=1)
     norms = np.abs(integers).sum(axis=0)
     short = norms.max() - norms
     for row, column in zip(alone.tolist(), columns.tolist(), strict=True):
         if short[column] and integers[row, column] > 0:
-            raised = min(int(short[column]), most - int(integers[row, column]))
+            raised = min(int(short[column]), (1 << bits) - 1 - int(integers[row, column]))
             integers[row, column] += raised
             short[column] -= raised
+    return integers

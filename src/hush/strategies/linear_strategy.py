@@ -41,15 +41,14 @@ from hush.workloads import ProductTerm, Term, Workload
 from hush.workloads.term import not_answered
 
 LARGEST_MATRIX = 4096  # cells up to which N^+ is held as a matrix
-METHODS = {
+METHOD_WORDS = {
     "kron": "one product of strategies",
     "plus": "a union of products",
     "marginals": "weighted marginals",
     "bases": "marginals of designed strategies",
 }
-_TOLERANCE = 1e-10
-_LEAST_SHARE = 1e-7  # of the largest noise at sensitivity one; a product with less counts as having this much
-_RANK = 1e-12
+LEAST_NOISE_SHARE = 1e-7  # of the largest noise at sensitivity one; a product with less counts as having this much
+RANK_TOLERANCE = 1e-12  # of the largest eigenvalue of N
 
 
 class JointPrecision:
@@ -62,7 +61,7 @@ class JointPrecision:
             raise WorkloadError("nothing was measured, so nothing can be answered; the release was interrupted at once")
         units = [math.prod(float(factor.max_diagonal) for factor in product.factors) for product in products]
         noise = [product.variance / unit for product, unit in zip(products, units, strict=True)]
-        floor = _LEAST_SHARE * max(noise)
+        floor = LEAST_NOISE_SHARE * max(noise)
         self.noise_variances = tuple(max(variance, floor) * unit for variance, unit in zip(noise, units, strict=True))
         self.clique: Clique = domain.clique({name for product in products for name in product.clique})
         self.sizes = domain.sizes(self.clique)
@@ -110,7 +109,7 @@ class JointPrecision:
         from scipy.sparse.linalg import cg
 
         operator = SparseOperator((self.cells, self.cells), matvec=lambda x: self.apply(x).ravel(), dtype=np.float64)
-        solution, failed = cg(operator, coefficients.ravel(), rtol=_TOLERANCE, atol=0.0, maxiter=10_000)
+        solution, failed = cg(operator, coefficients.ravel(), rtol=1e-10, atol=0.0, maxiter=10_000)
         if failed:
             raise ConvergenceError(
                 f"the error of a query over {', '.join(self.clique)} did not converge; use local least squares"
@@ -144,7 +143,7 @@ class JointPrecision:
     def _eigen(self) -> tuple[Floats, Floats]:
         n = np.stack([self.apply(row).ravel() for row in np.eye(self.cells)])
         e, q = np.linalg.eigh((n + n.T) / 2)
-        kept = e > _RANK * e[-1]
+        kept = e > RANK_TOLERANCE * e[-1]
         return e[kept], q[:, kept]
 
 
@@ -309,7 +308,7 @@ class LinearStrategy:
         return LinearErrors(self, workload)
 
     def claim(self, loss: str, comparison: Callable[[], str]) -> str:
-        method = f"{self.noise.value.capitalize()} noise, {METHODS.get(self.method, self.method)}"
+        method = f"{self.noise.value.capitalize()} noise, {METHOD_WORDS.get(self.method, self.method)}"
         if not self.exact:
             method += ", its errors at most these under least squares over all of them"
         return method + comparison()

@@ -291,13 +291,26 @@ class _LossProblem:
 
     def __call__(self, z: Floats) -> tuple[float, Floats]:
         """F and its gradient at s = e^z (sum p e^-z) / c."""
+        # s on the budget, the variances there, and the loss with its slope
         s = np.exp(np.clip(z - z.mean(), -300, 300))
         shares = self.privacy / s
         s = s * (shares.sum() / self.pcost)
         shares = shares / shares.sum()
         y = self.variances @ s
         value, slope = float(self.loss.value(y)), np.asarray(self.loss.gradient(y), dtype=np.float64)
-        _require_slope(value, slope, y)
+        if slope.shape != y.shape:
+            raise WorkloadError(
+                f"the loss has a gradient of shape {slope.shape}: expected {y.shape}, one entry per term"
+            )
+        if not (math.isfinite(value) and np.isfinite(slope).all()):
+            raise WorkloadError(
+                "the loss or its gradient is not a finite number; it must be finite at positive variances"
+            )
+        if slope.min(initial=0.0) < 0:
+            raise WorkloadError(
+                "the loss falls where a variance rises; a loss must not have negative partial derivatives"
+            )
+        # the gradient over s, the best point so far, and the Frank-Wolfe lower bound
         g = self.variances.T @ slope
         self.count += 1
         if value < self.value:
@@ -306,14 +319,3 @@ class _LossProblem:
         lower = value - pull + float(np.sum(np.sqrt(self.privacy * g)) ** 2) / self.pcost
         self.lower = max(self.lower, lower)
         return value, g * s - pull * shares
-
-
-def _require_slope(value: float, slope: Floats, variances: Floats) -> None:
-    if slope.shape != variances.shape:
-        raise WorkloadError(
-            f"the loss has a gradient of shape {slope.shape}: expected {variances.shape}, one entry per term"
-        )
-    if not (math.isfinite(value) and np.isfinite(slope).all()):
-        raise WorkloadError("the loss or its gradient is not a finite number; it must be finite at positive variances")
-    if slope.min(initial=0.0) < 0:
-        raise WorkloadError("the loss falls where a variance rises; a loss must not have negative partial derivatives")

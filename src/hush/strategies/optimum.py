@@ -49,10 +49,10 @@ from hush.linops import Dense, LinearOperator
 
 Primal = TypeVar("Primal")
 
-_DAMPING = 1e-3
-_ROUNDING = 1e-10  # of the dual value, where queries differ much in scale
-_LEAST = 1e-100  # a weight; slack constraints go on losing theirs
-_LONGEST = 2.0  # the most that the log of a weight moves in a step
+INITIAL_DAMPING = 1e-3  # of Newton steps; ten times as much after each step that loses ground
+DUAL_ROUNDING = 1e-10  # of the dual value, where queries differ much in scale
+LEAST_WEIGHT = 1e-100  # slack constraints lose their weight down to this
+LONGEST_LOG_STEP = 2.0  # the log of a weight moves by at most this in a step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,23 +94,25 @@ def ascend(
     (evaluations), `value`, `lower_bound` and `gap`, which is certified: value / bound - 1.
     """
     weights = _normalised(start, first)
-    upper, lower, damping, retreated = np.inf, 0.0, _DAMPING, False
+    upper, lower, damping, retreated = np.inf, 0.0, INITIAL_DAMPING, False
     for iteration in range(1, iterations + 1):
+        # keep the best primal point and the best dual value seen, which need not be at the same weights
         point = evaluate(weights)
         if point.upper < upper or iteration == 1:
             upper, primal = point.upper, point.primal
-        gained = point.lower >= lower * (1 - _ROUNDING)
+        gained = point.lower >= lower * (1 - DUAL_ROUNDING)
         if gained:
             lower, best, slope = max(lower, point.lower), weights, point.slope
         if upper <= (1 + tolerance) * lower or iteration == iterations or (retreated and not gained):
             break
+        # the next weights: back to the best with the fixed point's step, its square at first, Newton's otherwise
         if not gained:
             damping, weights, retreated = 10 * damping, best * slope, True
         elif iteration == 1:
             weights, retreated = weights * slope**2, False
         else:
             step = point.stretch * _newton(weights, slope, point.curvature(), damping)
-            weights, retreated = weights * np.exp(np.clip(step, -_LONGEST, _LONGEST)), False
+            weights, retreated = weights * np.exp(np.clip(step, -LONGEST_LOG_STEP, LONGEST_LOG_STEP)), False
         weights = _normalised(weights, first)
         del point  # free its arrays before the next are allocated
     gap = upper / lower - 1 if lower > 0 else 0.0
@@ -139,17 +141,17 @@ def _newton(weights: Floats, slope: Floats, curvature: Floats, damping: float) -
 
 
 def _normalised(weights: Floats, first: int | None) -> Floats:
-    weights = np.maximum(weights, _LEAST)
+    weights = np.maximum(weights, LEAST_WEIGHT)
     if first is None:
         return np.asarray(weights / weights.sum())
     return np.concatenate([weights[:first] / weights[:first].sum(), weights[first:] / weights[first:].sum()])
 
 
-_ARRAYS = 10  # of n x n numbers held at the same time, those of the eigen-solver and the caller among them
-_JITTER = 1e-11
-_SQUARABLE = 1e-10  # the least ratio of eigenvalues for which A^T A is precise enough
-_STEP = 1.5  # of log t; the sum is then within 1.5 % of the integral
-_FAINT = 1e-4
+ARRAYS_HELD = 10  # of n x n numbers held at the same time, those of the eigen-solver and the caller among them
+INVERSION_JITTER = 1e-11  # added to a unit diagonal before it is inverted
+LEAST_SQUARED_RATIO = 1e-10  # the least ratio of eigenvalues for which A^T A is precise enough
+LOG_TIME_STEP = 1.5  # of the trapezoid sum over log t, which is then within 1.5 % of the integral
+FAINT_SHARE = 1e-4  # of the largest factor at some t; smaller ones are left out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +216,7 @@ def optimal_gram(
         raise WorkloadError("the factor of a Gram matrix must be a non-empty two-dimensional array of finite numbers")
     n = len(factor)
     _check_memory(n)
+    # solve for the cells that queries ask for, at a scale of one
     used = np.flatnonzero(factor.any(axis=1))
     if not len(used):
         raise WorkloadError("the queries are all zero; ask for something")
@@ -222,6 +225,7 @@ def optimal_gram(
     solution = ascend(
         lambda d: _evaluate(r, d, completed), np.ones(len(used)), tolerance=tolerance, iterations=max(1, iterations)
     )
+    # back to all cells
     best = solution.value
     gram, weights = best.primal, best.weights
     if len(used) < n:
@@ -262,9 +266,9 @@ def _evaluate(factor: Floats, weights: Floats, completed: bool) -> DualPoint[Flo
     del half
     upper = f * largest
     if completed:
-        gram[np.diag_indices_from(gram)] = 1 + _JITTER
-        upper = min(upper * (1 + _JITTER), _inverse_trace(gram, factor) * (1 + _JITTER))
-        gram /= 1 + _JITTER
+        gram[np.diag_indices_from(gram)] = 1 + INVERSION_JITTER
+        upper = min(upper * (1 + INVERSION_JITTER), _inverse_trace(gram, factor) * (1 + INVERSION_JITTER))
+        gram /= 1 + INVERSION_JITTER
     return DualPoint(
         lower=dual_root**2, upper=upper, primal=gram, slope=diagonal / f, curvature=lambda: harmonic_kernel(u, s / f)
     )
@@ -278,7 +282,7 @@ def _singular(matrix: Floats) -> tuple[Floats, Floats, float]:
     """
     eps = len(matrix) * np.finfo(np.float64).eps
     e, q = scipy.linalg.eigh((matrix.T @ matrix).T, driver="evd", overwrite_a=True, check_finite=False)
-    if e[0] > _SQUARABLE * e[-1]:
+    if e[0] > LEAST_SQUARED_RATIO * e[-1]:
         s = np.sqrt(e)
         q /= s
         return matrix @ q, s, root_sum(e)
@@ -294,11 +298,11 @@ def harmonic_kernel(vectors: Floats, values: Floats) -> Floats:
     """
     single = vectors.astype(np.float32)
     total = np.zeros((len(vectors), len(vectors)), dtype=np.float32)
-    for log_t in np.arange(-np.log(values[-1]) - 4.5, -np.log(values[0]) + _STEP, _STEP):
+    for log_t in np.arange(-np.log(values[-1]) - 4.5, -np.log(values[0]) + LOG_TIME_STEP, LOG_TIME_STEP):
         t = np.exp(log_t)
         w = values * np.exp(-t * values)
-        strong = w > _FAINT * w.max()
-        half = single[:, strong] * np.sqrt(w[strong] * np.sqrt(_STEP * t)).astype(np.float32)
+        strong = w > FAINT_SHARE * w.max()
+        half = single[:, strong] * np.sqrt(w[strong] * np.sqrt(LOG_TIME_STEP * t)).astype(np.float32)
         product = half @ half.T
         product *= product
         total += product
@@ -322,20 +326,16 @@ def _full_rank(factor: Floats) -> Floats:
         return gram_factor(factor @ factor.T)
     inner = factor.T @ factor
     norms = np.sqrt(inner.diagonal())
-    if norms.min() > 0 and _largest_cosine(inner, norms) < 1e-6:
-        return factor
+    if norms.min() > 0:
+        rows = enumerate(inner[:-1])
+        cosines = (float(np.abs(row[k + 1 :] / norms[k + 1 :]).max()) / norms[k] for k, row in rows)
+        if max(cosines, default=0.0) < 1e-6:
+            return factor
     left, values, _ = scipy.linalg.svd(factor, full_matrices=False, check_finite=False)
     kept = values > n * np.finfo(np.float64).eps * values[0]
     return np.asarray(left[:, kept] * values[kept])
 
 
-def _largest_cosine(inner: Floats, norms: Floats) -> float:
-    """The largest |cosine| between two columns, row by row."""
-    return max(
-        (float(np.abs(row[k + 1 :] / norms[k + 1 :]).max()) / norms[k] for k, row in enumerate(inner[:-1])), default=0.0
-    )
-
-
 def _check_memory(n: int) -> None:
     remedy = "coarsen the cells, or use a product of strategies for the attributes"
-    require_memory(_ARRAYS * 8 * n * n, f"the best strategy for {n} cells", remedy)
+    require_memory(ARRAYS_HELD * 8 * n * n, f"the best strategy for {n} cells", remedy)

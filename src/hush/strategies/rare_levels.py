@@ -15,7 +15,7 @@ from hush.linops import Identity, Kronecker, LevelSums, LinearOperator
 from hush.privacy.gate import Counts
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
 
-RARE = 3.0  # standard deviations of its noise that a count must reach to keep a level of its own
+KEPT_LEVEL_STDDEVS = 3.0  # a level whose noisy count is below so many standard deviations of the noise is rare
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +91,7 @@ def merge_rare(columns: Iterable[tuple[str, np.ndarray[Any, Any], float]], most:
 
     `columns` are names, noisy counts and the standard deviation of their noise. Rare levels become one, the last; a
     column with fewer than two of them keeps all its levels. With `most`, a column has at most that many levels then:
-    only those with the largest noisy counts stay by themselves.
+    only those with the largest noisy counts stay separate.
 
     Privacy: post-processing of noisy counts.
     Reference: [MST, sec. 4].
@@ -101,7 +101,7 @@ def merge_rare(columns: Iterable[tuple[str, np.ndarray[Any, Any], float]], most:
     """
     codes = {}
     for name, counts, stddev in columns:
-        rare = counts < RARE * stddev
+        rare = counts < KEPT_LEVEL_STDDEVS * stddev
         if most is not None and len(counts) - rare.sum() + bool(rare.any()) > most:
             rare[:] = True
             rare[np.argsort(-counts, kind="stable")[: most - 1]] = False

@@ -57,10 +57,9 @@ class ResidualBasis(AxisStrategy):
         super().__init__(operator, scale)
         if self.size < 2:
             raise WorkloadError(f"an attribute of {self.size} levels has no residual; leave it out of the workload")
-        zero = (
-            isinstance(operator, CompoundSymmetric) and operator.eigenvalue_of_ones == 0
-        )  # known without a vector of every level
-        if not zero and self.operator.matmat(np.ones((self.size, 1))).any():
+        # a plain basis has zero sums by construction, which spares a vector of all levels
+        plain = isinstance(operator, CompoundSymmetric) and operator.eigenvalue_of_ones == 0
+        if not plain and self.operator.matmat(np.ones((self.size, 1))).any():
             raise WorkloadError("each row of a residual basis must add up to zero")
         if self._facts is None and self._singular[1].size < self.size - 1:
             raise WorkloadError(
@@ -166,10 +165,9 @@ def basis_of(strategy: AxisStrategy) -> ResidualBasis:
     return ResidualBasis.plain(strategy.size) if isinstance(strategy.operator, Identity) else TiltedBasis(strategy)
 
 
-LARGEST_SIZE = 4096
-LEAST_BITS = 7
-MOST_BITS = 16
-_RIDGE = 1e-6  # share of the Gram matrix for directions that no query asks for, so that X has full rank
+LARGEST_SIZE = 4096  # levels of an attribute that a basis is designed for
+LEAST_BITS, MOST_BITS = 7, 16  # of the entries of a designed basis
+UNASKED_SHARE = 1e-6  # of the Gram matrix, added along directions that no query asks for, so that X has full rank
 
 
 def design_basis(
@@ -201,7 +199,7 @@ def design_basis(
     mean = np.trace(v) / (n - 1)
     if mean <= 1e-12 * np.trace(gram) or np.abs(v - _centre(mean * np.eye(n))).max() <= 1e-9 * mean:
         return Solution(value=ResidualBasis.plain(n))
-    solution = optimal_gram(v + _centre(_RIDGE * mean * np.eye(n)), tolerance=tolerance)
+    solution = optimal_gram(v + _centre(UNASKED_SHARE * mean * np.eye(n)), tolerance=tolerance)
     x, d = solution.value
     basis, bits = _round(x, v, rounding_loss)
     value = float(basis.max_diagonal) * float(np.sum(basis.inverse_gram * v))

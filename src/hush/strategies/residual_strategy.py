@@ -48,7 +48,7 @@ from hush.strategies.variance_forms import (
     residual_variances,
 )
 from hush.workloads import Term, Workload
-from hush.workloads.term import EXTREME
+from hush.workloads.term import LARGEST_WEIGHT
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,8 +340,8 @@ class ResidualErrors:
 
 def beyond_extremes(numbers: Floats) -> str | None:
     """Explain that the noise or the weights in a file are too extreme for sums of them; None where they are not."""
-    plain = ((numbers > 1 / EXTREME) & (numbers < EXTREME)).all()
-    return None if plain else f"its noise or its weights are beyond {EXTREME:g}"
+    plain = ((numbers > 1 / LARGEST_WEIGHT) & (numbers < LARGEST_WEIGHT)).all()
+    return None if plain else f"its noise or its weights are beyond {LARGEST_WEIGHT:g}"
 
 
 def residual_query(strategy: ResidualStrategy, clique: Clique) -> ProductQuery:

@@ -13,6 +13,7 @@ import scipy
 from hush.core.arrays import Floats
 from hush.core.errors import BudgetError, WorkloadError
 from hush.core.solution import Solution
+from hush.core.validation import check_number
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.closure import Closure
 from hush.strategies.noise_allocation import (
@@ -60,8 +61,7 @@ def select_residual(
 
     Reference: [ResidualPlanner, sec. 4.1-4.3].
     """
-    if not (rho > 0 and math.isfinite(rho)):
-        raise BudgetError(f"rho={rho!r}: expected a finite number > 0")
+    check_number(BudgetError, "rho", rho, above=0)
     problem = NoiseProblem.of(workload, loss_of(loss), bases, neighbours)
     noise = problem.solve(float(2 * rho), tolerance, iterations)
     return problem.strategy(noise, Fraction(rho))
@@ -113,8 +113,7 @@ def select_for_target(
 
     Reference: [ResidualPlanner, eq. (2), utility-constrained].
     """
-    if not (target > 0 and math.isfinite(target)):
-        raise WorkloadError(f"target={target!r}: expected a finite number > 0")
+    check_number(WorkloadError, "target", target, above=0)
     chosen = loss_of(loss)
     problem = NoiseProblem.of(workload, chosen, bases, neighbours)
     if isinstance(chosen, SumOfVariances | MaxVariance | MaxOfSums):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from fractions import Fraction
 from typing import Protocol, Self
@@ -84,7 +84,7 @@ def unit_variance(noise: NoiseKind, budget: Fraction) -> float:
     return stddev**2 if stddev > LEAST_STDDEV else 0.0
 
 
-_BITS = 48
+SHARE_BITS = 48  # significant bits of a share of the budget
 
 
 def split_exactly(
@@ -101,7 +101,11 @@ def split_exactly(
             f"a budget of {float(budget):g} cannot be shared out: it is too small, or a share is not finite"
         )
     scaled = weights * (float(budget) / max(math.fsum(weights), float(budget)) * (1 - 2.0**-47))
-    known: Mapping[float, Fraction] = {weight: _round_down(weight) for weight in set(scaled.tolist())}
+    # each weight rounded down to SHARE_BITS significant bits; equal weights once
+    known: dict[float, Fraction] = {}
+    for weight in set(scaled.tolist()):
+        mantissa, exponent = math.frexp(weight)
+        known[weight] = math.floor(math.ldexp(mantissa, SHARE_BITS)) * Fraction(2) ** (exponent - SHARE_BITS)
     shares = [known[weight] for weight in scaled.tolist()]
     if sum_binary(shares) > budget or min(known.values()) <= 0:
         raise BudgetError(f"a budget of {float(budget)!r} is too small to be split into {len(shares)} shares")
@@ -114,13 +118,6 @@ def sum_binary(values: list[Fraction]) -> Fraction:
     return Fraction(
         sum(value.numerator << (bits - value.denominator.bit_length()) for value in values), 1 << (bits - 1)
     )
-
-
-def _round_down(weight: float) -> Fraction:
-    """The largest fraction of `_BITS` significant bits not above a float > 0."""
-    mantissa, exponent = math.frexp(weight)
-    shift = exponent - _BITS
-    return math.floor(math.ldexp(mantissa, _BITS)) * Fraction(2) ** shift
 
 
 class PredictedErrors(Protocol):

@@ -83,35 +83,33 @@ class ResidualStrategyFile(Stored, tag_field="kind", tag="residual"):
 
     @classmethod
     def of(cls, strategy: ResidualStrategy) -> ResidualStrategyFile:
-        bases = [_stored_basis(basis) for basis in strategy.bases]
+        bases: list[StoredBasis] = []
+        for basis in strategy.bases:
+            if basis is None or basis.is_plain:
+                bases.append(None if basis is None else "plain")
+            else:
+                bases.append(BasisFile(scale=basis.scale, matrix=basis.matrix))
         return cls.from_attributes(strategy, bases=bases, closure=CliqueTable.of(strategy.domain, strategy.closure))
 
     def build(self, domain: Domain) -> ResidualStrategy:
         """The strategy; one that contradicts itself or its cost is refused."""
         cliques = self.closure.build(domain, "strategy")
         try:
-            bases = tuple(_basis(stored, domain[name]) for name, stored in zip(domain, self.bases, strict=True))
+            bases: list[ResidualBasis | None] = []
+            for name, stored in zip(domain, self.bases, strict=True):
+                if isinstance(stored, BasisFile):
+                    bases.append(ResidualBasis.of(stored.matrix, stored.scale))
+                else:
+                    bases.append(None if stored is None else ResidualBasis.plain(domain[name]))
             closure = Closure.of(domain, cliques)
             if closure.cliques != tuple(cliques):
                 raise ArchiveError("the file's measured sets are not a closure in order; make it anew")
             sigma_squared = np.asarray(self.sigma_squared, dtype=np.float64)
-            return ResidualStrategy(domain, bases, closure, sigma_squared, self.rho, self.neighbours)
+            return ResidualStrategy(domain, tuple(bases), closure, sigma_squared, self.rho, self.neighbours)
         except ArchiveError:
             raise
         except (HushError, TypeError, ValueError, ArithmeticError):
             raise ArchiveError("the file's strategy cannot be read; make it anew") from None
-
-
-def _stored_basis(basis: ResidualBasis | None) -> StoredBasis:
-    if basis is not None and not basis.is_plain:
-        return BasisFile(scale=basis.scale, matrix=basis.matrix)
-    return None if basis is None else "plain"
-
-
-def _basis(stored: StoredBasis, size: int) -> ResidualBasis | None:
-    if isinstance(stored, BasisFile):
-        return ResidualBasis.of(stored.matrix, stored.scale)
-    return None if stored is None else ResidualBasis.plain(size)
 
 
 class IdentityFactorFile(Stored, tag_field="kind", tag="identity"):

@@ -1,8 +1,8 @@
-"""SumStrategy: the sums of values that a plan measures beside its counts, each with the noise that its share buys.
+"""SumStrategy: the sums of values that a plan measures besides its counts, each with the noise that its share buys.
 
-Counts and sums have no unit in common, so that no error adds them up. The budget is split by weights: a sum term of
-weight w gets w parts where a table of counts gets its own weight. Tables share what is measured for them, and sums do
-not, so a sum of weight 1 gets at least a tenth of the budget, and all sums together up to a quarter by this rule.
+Counts and sums have no unit in common, so no total error decides between them. Their weights split the budget. Tables
+of counts share measurements and sums do not, so a sum of weight 1 gets at least a tenth of the budget. This minimum is
+at most a quarter of the budget for all sums together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hush.strategies.strategy import NoiseKind, split_exactly
 from hush.workloads import Workload
 from hush.workloads.sum_term import SumTerm
 
-LEAST_SHARE, LEAST_OF_ALL = Fraction(1, 10), Fraction(1, 4)
+LEAST_SHARE, LEAST_OF_ALL = Fraction(1, 10), Fraction(1, 4)  # of the budget: for a sum of weight 1, for all sums
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,13 @@ class SumStrategy:
         """The noise that a cost buys, shared out in proportion to the weights."""
         weights = np.array([term.weight for term in terms])
         shares = split_exactly(weights / weights.sum() * float(cost), cost)
-        laws = [_law(term, noise, share, neighbours) for term, share in zip(terms, shares, strict=True)]
+        laws: list[Noise] = []
+        for term, share in zip(terms, shares, strict=True):
+            bound = _bound(term, neighbours)
+            if noise is NoiseKind.GAUSSIAN:
+                laws.append(DiscreteGaussian.for_rho(share, bound))
+            else:
+                laws.append(DiscreteLaplace.for_epsilon(share, bound))
         return cls(terms, tuple(laws), neighbours)
 
     @property
@@ -86,18 +92,9 @@ class SumStrategy:
 
 
 def sums_share(workload: Workload) -> Fraction:
-    """The share of a budget that a workload's sums get: their weight beside that of its counts, but not too little."""
+    """The share of a budget that a workload's sums get: their share of all weights, or the minimum if that is more."""
     sums, counts = (sum(Fraction(term.weight) for term in kind) for kind in (workload.sum_terms, workload.terms))
     return max(sums / (sums + counts), min(LEAST_SHARE * sums, LEAST_OF_ALL)) if sums else Fraction(0)
-
-
-def _law(term: SumTerm, noise: NoiseKind, share: Fraction, neighbours: Neighbours) -> Noise:
-    bound = _bound(term, neighbours)
-    return (
-        DiscreteGaussian.for_rho(share, bound)
-        if noise is NoiseKind.GAUSSIAN
-        else DiscreteLaplace.for_epsilon(share, bound)
-    )
 
 
 def _bound(term: SumTerm, neighbours: Neighbours) -> Sensitivity:

@@ -52,7 +52,11 @@ class TermTable:
         """The table of a workload. O(total length of its cliques), mostly in array operations."""
         axis = {name: index for index, name in enumerate(workload.domain)}
         others = {index: term for index, term in enumerate(workload) if term.product is None}
-        terms = [term.product or _marginal(workload.domain, term) for term in workload]
+        sizes = workload.domain.sizes
+        terms = [
+            term.product or ProductTerm(term.clique, tuple(map(Identity, sizes(term.clique))), term.weight)
+            for term in workload
+        ]
         lengths = np.fromiter((len(term.clique) for term in terms), dtype=np.int64, count=len(terms))
         total = int(lengths.sum())
         names = itertools.chain.from_iterable(term.clique for term in terms)
@@ -119,11 +123,6 @@ class TermTable:
                 others = np.prod(counts, axis=1, keepdims=True) / counts * self.weights[group.terms][:, None]
                 shares += np.bincount(group.blocks.ravel(), others.ravel(), minlength=len(shares))
         return shares
-
-
-def _marginal(domain: Domain, term: Term) -> ProductTerm:
-    """The marginal over the clique of a term, with its weight."""
-    return ProductTerm(term.clique, tuple(map(Identity, domain.sizes(term.clique))), term.weight)
 
 
 def _number(
@@ -213,11 +212,26 @@ class TermGrams:
 
     def traces(self, axis: int) -> Floats:
         """tr(V) of each of an attribute's blocks."""
-        return np.array([self._trace(axis, b) for b in range(len(self.blocks[axis]))])
+        traces, size = [], self.domain.shape[axis]
+        for number, block in enumerate(self.blocks[axis]):
+            if isinstance(block, CompoundSymmetric):
+                traces.append(block.gram().trace())
+            else:
+                simple = isinstance(block, Identity | Total)
+                traces.append(float(size) if simple else float(np.trace(self.gram(axis, number))))
+        return np.array(traces)
 
     def sums(self, axis: int) -> Floats:
         """1^T V 1 of each of an attribute's blocks."""
-        return np.array([self._sum(axis, b) for b in range(len(self.blocks[axis]))])
+        sums, size = [], self.domain.shape[axis]
+        for number, block in enumerate(self.blocks[axis]):
+            if isinstance(block, Identity | Total):
+                sums.append(float(size if isinstance(block, Identity) else size**2))
+            elif isinstance(block, CompoundSymmetric):
+                sums.append(size * block.gram().eigenvalue_of_ones)
+            else:
+                sums.append(float(self.gram(axis, number).sum()))
+        return np.array(sums)
 
     def surrogate(self, axis: int, weights: Floats) -> Floats:
         """sum_b weights[b] V_b over an attribute's blocks, (n, n)."""
@@ -226,17 +240,3 @@ class TermGrams:
             if weight != 0:
                 total += weight * self.gram(axis, block)
         return total
-
-    def _trace(self, axis: int, block: int) -> float:
-        operator, size = self.blocks[axis][block], self.domain.shape[axis]
-        if isinstance(operator, CompoundSymmetric):
-            return operator.gram().trace()
-        return float(size) if isinstance(operator, Identity | Total) else float(np.trace(self.gram(axis, block)))
-
-    def _sum(self, axis: int, block: int) -> float:
-        operator, size = self.blocks[axis][block], self.domain.shape[axis]
-        if isinstance(operator, Identity | Total):
-            return float(size if isinstance(operator, Identity) else size**2)
-        if isinstance(operator, CompoundSymmetric):
-            return size * operator.gram().eigenvalue_of_ones
-        return float(self.gram(axis, block).sum())

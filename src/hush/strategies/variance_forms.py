@@ -82,15 +82,13 @@ def upper_right_hull(points: Floats) -> Floats:  # points: (n, 2)
     scaled = ordered / extent
     hull: list[int] = []
     for i in range(len(scaled)):
-        while len(hull) >= 2 and _turn(scaled[hull[-2]], scaled[hull[-1]], scaled[i]) <= 1e-12:
+        while len(hull) >= 2:
+            a, b, c = scaled[hull[-2]], scaled[hull[-1]], scaled[i]
+            if (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]) > 1e-12:
+                break  # b lies outside the line from a to c, seen from the origin
             hull.pop()
         hull.append(i)
     return np.asarray(ordered[hull])
-
-
-def _turn(a: Floats, b: Floats, c: Floats) -> float:
-    """Positive where b lies outside the line from a to c, seen from the origin."""
-    return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
 
 
 LARGEST_COEFFICIENTS = 100_000_000

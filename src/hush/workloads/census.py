@@ -18,9 +18,9 @@ from hush.linops import Dense, Identity, LevelsAndTotal, LinearOperator, Total
 from hush.workloads.term import ProductTerm
 from hush.workloads.workload import Workload
 
-SIZES = {"sex": 2, "hispanic": 2, "race": 64, "age": 115}
-STATES = 51
-RACES = 6
+COLUMN_SIZES = {"sex": 2, "hispanic": 2, "race": 64, "age": 115}
+NUMBER_OF_STATES = 51
+NUMBER_OF_RACES = 6
 AGE_GROUPS = (0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85, 115)
 SINGLE_AGES = (*range(101), 105, 110, 115)
 
@@ -49,7 +49,7 @@ def sf1() -> Workload:
     >>> sf1()
     Workload(33 products, 4151 queries over 4 attributes)
     """
-    return _workload(SIZES)
+    return _workload(COLUMN_SIZES)
 
 
 def sf1_plus() -> Workload:
@@ -58,13 +58,13 @@ def sf1_plus() -> Workload:
     >>> sf1_plus()
     Workload(33 products, 215852 queries over 5 attributes)
     """
-    return _workload(SIZES | {"state": STATES})
+    return _workload(COLUMN_SIZES | {"state": NUMBER_OF_STATES})
 
 
 def _workload(sizes: Mapping[str, int]) -> Workload:
     terms = []
     for written in (product for products in TABLES.values() for product in products):
-        words = (*written.split(), *("J" for _ in range(len(sizes) - len(SIZES))))
+        words = (*written.split(), *("J" for _ in range(len(sizes) - len(COLUMN_SIZES))))
         blocks = {name: _block(word, size) for (name, size), word in zip(sizes.items(), words, strict=True)}
         kept = {name: block for name, block in blocks.items() if not isinstance(block, Total)}
         terms.append(ProductTerm(tuple(kept), tuple(kept.values())))
@@ -73,7 +73,7 @@ def _workload(sizes: Mapping[str, int]) -> Workload:
 
 @cache
 def _block(word: str, size: int) -> LinearOperator:
-    races = np.bitwise_count(np.arange(1 << RACES))
+    races = np.bitwise_count(np.arange(1 << NUMBER_OF_RACES))
     match word:
         case "T":
             return Total(size)
@@ -86,10 +86,10 @@ def _block(word: str, size: int) -> LinearOperator:
         case "Wh":
             return Dense(np.eye(size)[[1]])
         case "R1":
-            alone = np.eye(size)[1 << np.arange(RACES)]
+            alone = np.eye(size)[1 << np.arange(NUMBER_OF_RACES)]
             return Dense(np.vstack([alone, 1 - alone.sum(axis=0)]))
         case "R2":
-            numbers = [races == number for number in range(1, RACES + 1)]
+            numbers = [races == number for number in range(1, NUMBER_OF_RACES + 1)]
             return Dense(np.vstack([np.eye(size)[1:], *numbers, races >= 2]))
         case "Ad":
             return Dense((np.arange(size) >= 18)[None])

@@ -66,7 +66,10 @@ class DecisionDiagram:
         sets: dict[str, dict[frozenset[int], None]] = {name: {} for name in clique}
         for leaf in settled.tests():
             sets[leaf.column].setdefault(leaf.levels)
-        classes = tuple(_classes(list(sets[name]), domain[name]) for name in clique)
+        # levels that are in the same of the tested sets are one class
+        classes = tuple(
+            _numbered([tuple(level in each for each in sets[name]) for level in range(domain[name])]) for name in clique
+        )
         firsts = [_first_levels(each) for each in classes]
         position = {name: index for index, name in enumerate(clique)}
 
@@ -122,8 +125,8 @@ class DecisionDiagram:
             and 0 <= self.root < n + 2
         ):
             raise WorkloadError("the nodes of a decision diagram do not fit together; build it anew")
-        columns = np.concatenate([[len(counts)] * 2, self.decides])
-        if (n and (columns[self.children].min(axis=1) <= self.decides).any()) or (self.children >= self._numbers).any():
+        columns, numbers = np.concatenate([[len(counts)] * 2, self.decides]), np.arange(2, n + 2)[:, None]
+        if (n and (columns[self.children].min(axis=1) <= self.decides).any()) or (self.children >= numbers).any():
             raise WorkloadError("the nodes of a decision diagram are not in order; build it anew")
 
     @property
@@ -196,10 +199,6 @@ class DecisionDiagram:
     def _node(self, number: int) -> tuple[int, Integers]:
         index = int(self.decides[number - 2])
         return index, self.children[number - 2, : int(self.classes[index].max()) + 1]
-
-    @property
-    def _numbers(self) -> Integers:
-        return np.arange(2, self.nodes + 2)[:, None]
 
     @cached_property
     def _columns(self) -> Integers:
@@ -282,11 +281,6 @@ def _smallest(
     width = max((int(each.max()) + 1 for each in kept), default=1)
     smaller = np.ascontiguousarray(smaller[:, :width])
     return DecisionDiagram(tuple(names), tuple(kept), renamed, smaller, root)
-
-
-def _classes(sets: list[frozenset[int]], size: int) -> Integers:
-    """The class of each level: levels in the same of some sets are one."""
-    return _numbered([tuple(level in each for each in sets) for level in range(size)])
 
 
 def _numbered(keys: Sequence[Hashable]) -> Integers:

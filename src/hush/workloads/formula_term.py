@@ -19,9 +19,9 @@ from hush.workloads.term import Term, check_weight
 if TYPE_CHECKING:
     from hush.schema import Schema
 
-MOST_CELLS = 1 << 24  # over which a function is tabulated
-CHECKED_CELLS = 1 << 16
-CLOSE = 1e-9
+MOST_CELLS = 1 << 24  # over which a function of codes is tabulated
+CHECKED_CELLS = 1 << 16  # in which an extension is compared with its query
+EXTENSION_TOLERANCE = 1e-9  # between a query and its extension, in every cell
 Extension: TypeAlias = Callable[[Mapping[str, Floats]], tuple[Floats, Mapping[str, Floats]]]
 
 
@@ -209,7 +209,7 @@ def _check_cells(diagram: DecisionDiagram, extension: Extension, codes: list[Any
     blocks = [np.eye(size)[each] for size, each in zip(diagram.sizes, codes, strict=True)]
     values = _called(diagram, extension, blocks)[0]
     truth = diagram.holds(codes)
-    wrong = np.flatnonzero(~(np.abs(values - truth) <= CLOSE))
+    wrong = np.flatnonzero(~(np.abs(values - truth) <= EXTENSION_TOLERANCE))
     if len(wrong):
         at = wrong[0]
         cell = ", ".join(f"{name} = {each[at]}" for name, each in zip(diagram.clique, codes, strict=True))

@@ -18,7 +18,7 @@ from hush.privacy.sum_query import MOST_STEPS, SumQuery, ValueGrid
 if TYPE_CHECKING:
     from hush.schema import Integer, Numeric, Schema
 
-PLACING = 0.25  # the weight of sums by the column's own bins, which are measured for the sake of synthetic rows
+OWN_BINS_WEIGHT = 0.25  # of sums by the column's own bins, which only synthetic rows need
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class SumTerm:
     def check(self, domain: Domain) -> None:
         """Refuse an impossible weight, and a grid or a clique that does not fit the domain."""
         if not (math.isfinite(self.weight) and self.weight > 0):
-            raise WorkloadError(f"{self.text} has weight {self.weight!r}: expected a finite number > 0")
+            raise WorkloadError(f"{self.text} has weight {self.weight!r}: expected a finite number above 0")
         domain.check((self.column,))
         domain.check(self.clique)
         if self.grid.by_level != (self.column in self.clique) and len(self.grid.centres) != 1:
@@ -122,7 +122,7 @@ def sum_terms(
     if variance:
         terms.append(SumTerm(clique, _square_grid(numbers)))
     if wide and name not in clique:
-        terms.append(SumTerm((name,), _level_grid(numbers), PLACING))
+        terms.append(SumTerm((name,), _level_grid(numbers), OWN_BINS_WEIGHT))
     counted = [clique, *((name,) for _ in range(wide))]
     if numbers.missing:
         counted.append(domain.clique({*clique, name}))

@@ -29,7 +29,7 @@ from hush.linops import (
     WidthRange,
 )
 
-EXTREME = 1e100  # errors of larger weights or entries could not be computed as floats
+LARGEST_WEIGHT = 1e100  # errors of larger weights or entries could not be computed as floats
 BLOCK_WORDS = {Identity: "", Prefix: ":prefix", AllRange: ":range", LevelsAndTotal: ":levels"}
 
 
@@ -241,10 +241,12 @@ def term_class(kind: str) -> type[Term]:
 def check_weight(term: Term) -> None:
     """Refuse a weight that is not positive, or too extreme to compute with."""
     if not (math.isfinite(term.weight) and term.weight > 0):
-        raise WorkloadError(f"the {term.kind} {term.clique!r} has weight {term.weight!r}: expected a finite number > 0")
-    if not 1 / EXTREME < term.weight < EXTREME:
         raise WorkloadError(
-            f"the {term.kind} {term.clique!r} has weight {term.weight!r}: beyond {EXTREME:g}; scale all of them"
+            f"the {term.kind} {term.clique!r} has weight {term.weight!r}: expected a finite number above 0"
+        )
+    if not 1 / LARGEST_WEIGHT < term.weight < LARGEST_WEIGHT:
+        raise WorkloadError(
+            f"the {term.kind} {term.clique!r} has weight {term.weight!r}: beyond {LARGEST_WEIGHT:g}; scale all of them"
         )
 
 
@@ -314,8 +316,13 @@ class ProductTerm(Term):
     @property
     def text(self) -> str:
         """The attributes, with what is asked of each where that is not its levels, in the words of workload texts."""
-        names = (name + _word(block) for name, block in zip(self.clique, self.blocks, strict=True))
-        return " x ".join(names) or "(total)"
+        words = []
+        for name, block in zip(self.clique, self.blocks, strict=True):
+            if isinstance(block, WidthRange):
+                words.append(f"{name}:width{block.width}")
+            else:
+                words.append(name + next((w for kind, w in BLOCK_WORDS.items() if isinstance(block, kind)), ":queries"))
+        return " x ".join(words) or "(total)"
 
     @property
     def listed(self) -> bool:
@@ -355,8 +362,14 @@ class ProductTerm(Term):
             size = domain[name]
             if block.shape[1] != size:
                 raise WorkloadError(f"attribute {name!r} has {size} levels, its query block {block.shape[1]} columns")
-            if isinstance(block, Dense):
-                _check_entries(name, block)
+            # a matrix that asks for nothing, or for numbers beyond floats
+            entries = np.abs(block.dense()) if isinstance(block, Dense) else np.ones(1)
+            if not entries.any():
+                raise WorkloadError(f"the query matrix on {name!r} is all zeros, so it asks for nothing; leave it out")
+            if entries.max() > LARGEST_WEIGHT or entries[entries > 0].min() < 1 / LARGEST_WEIGHT:
+                raise WorkloadError(
+                    f"the query matrix on {name!r} has entries beyond {LARGEST_WEIGHT:g}; bring them to one scale"
+                )
             if size == 1:
                 raise WorkloadError(f"attribute {name!r} has a single level, so it says nothing; leave it out")
 
@@ -381,18 +394,3 @@ def merged(terms: Iterable[AnyTerm]) -> list[AnyTerm]:
         term if term.weight == weights[question] else term.reweighted(weights[question])
         for question, term in first.items()
     ]
-
-
-def _word(block: LinearOperator) -> str:
-    if isinstance(block, WidthRange):
-        return f":width{block.width}"
-    return next((word for kind, word in BLOCK_WORDS.items() if isinstance(block, kind)), ":queries")
-
-
-def _check_entries(name: str, block: Dense) -> None:
-    """Refuse a matrix that asks for nothing, or for numbers beyond floats."""
-    entries = np.abs(block.dense())
-    if not entries.any():
-        raise WorkloadError(f"the query matrix on {name!r} is all zeros, so it asks for nothing; leave it out")
-    if entries.max() > EXTREME or entries[entries > 0].min() < 1 / EXTREME:
-        raise WorkloadError(f"the query matrix on {name!r} has entries beyond {EXTREME:g}; bring them to one scale")

@@ -13,6 +13,7 @@ import numpy as np
 from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique, Domain, domain_of, listed_cliques
 from hush.core.errors import SizeError, WorkloadError, shown
+from hush.core.validation import check_whole
 from hush.linops import Identity, LinearOperator, Total
 from hush.workloads.sum_term import SumTerm, merged_sums, sum_terms
 from hush.workloads.term import ProductTerm, Term, merged, not_answered
@@ -76,8 +77,7 @@ class Workload:
     def small(cls, domain: Domain, cells: int) -> Workload:
         """Every marginal of any order with at most `cells` cells, the total among them."""
         domain = domain_of(domain, WorkloadError)
-        if cells < 1:
-            raise WorkloadError(f"cells={cells}: expected an integer >= 1")
+        check_whole(WorkloadError, "cells", cells, least=1)
         _check_small(domain, cells)
         return cls(domain, _marginals(domain, _small_cliques(domain, cells)))
 
@@ -100,8 +100,7 @@ class Workload:
         """
         domain = domain_of(domain, WorkloadError)
         cliques = list(_combinations(domain, order))
-        if draws < 1:
-            raise WorkloadError(f"draws={draws}: expected an integer >= 1")
+        check_whole(WorkloadError, "draws", draws, least=1)
         random = np.random.Generator(np.random.PCG64(seed))
         weights = dict(zip(domain, random.exponential(size=len(domain)) ** 2, strict=True))
         chances = np.array([math.prod(weights[name] for name in clique) for clique in cliques])
@@ -307,9 +306,8 @@ def _once(cliques: list[Clique], what: str) -> list[Clique]:
 
 def _check_order(domain: Domain, order: int) -> None:
     most = len(domain.varying())
-    if isinstance(order, bool) or not isinstance(order, int) or not 0 <= order <= most:
-        which = "attributes" if most == len(domain) else "attributes with more than one level"
-        raise WorkloadError(f"order={order!r}: expected an integer from 0 to {most}, the number of {which}")
+    which = "attributes" if most == len(domain) else "attributes with more than one level"
+    check_whole(WorkloadError, "order", order, least=0, most=most, hint=f", the number of {which}")
     count = math.comb(most, order)
     if count > LARGEST_TERMS:
         raise SizeError(f"{count} marginals of {order} attributes; lower the order or use fewer attributes")

@@ -69,7 +69,7 @@ def _declare(kind: str, makes: Callable[..., LinearOperator], /, **fields: Any) 
     return cast("type[StoredBlock]", stored)
 
 
-BLOCKS = {
+STORED_BLOCKS = {
     Identity: _declare("identity", Identity, size=Size),
     Total: _declare("total", Total, size=Size),
     Prefix: _declare("prefix", Prefix, size=Size),
@@ -85,8 +85,8 @@ BLOCKS = {
 LONGEST_FORMULA, LONGEST_KIND = 2000, 100  # characters of their texts
 FORMULA, OTHER_TERM = -1, -2  # in `WorkloadFile.at_least`
 MOST_WRITTEN, MOST_NESTED = 2**16, 32
-SIZED = (Identity, Total, Prefix, AllRange)
-Block: Any = Union[tuple(BLOCKS.values())]  # noqa: UP007 - of types that are made above
+SIZED_BLOCKS = (Identity, Total, Prefix, AllRange)
+Block: Any = Union[tuple(STORED_BLOCKS.values())]  # noqa: UP007 - of types that are made above
 
 
 class BlockList:
@@ -106,10 +106,10 @@ class BlockList:
 
     def _stored(self, block: LinearOperator) -> StoredBlock:
         size = block.shape[1]
-        block = next((kind(size) for kind in SIZED if block == kind(size)), block)
-        if type(block) not in BLOCKS:
+        block = next((kind(size) for kind in SIZED_BLOCKS if block == kind(size)), block)
+        if type(block) not in STORED_BLOCKS:
             block = Dense(block.dense())
-        kind = BLOCKS[type(block)]
+        kind = STORED_BLOCKS[type(block)]
         match block:
             case Equivalent():
                 return kind(gram=block.gram_dense(), queries=block.queries)

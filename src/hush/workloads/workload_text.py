@@ -37,20 +37,20 @@ from hush.workloads.workload import Workload
 if TYPE_CHECKING:
     from hush.schema import Schema
 
-_NAME = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",:;*+]+))\s*(?::\s*([a-z]+)(\d*)\s*)?(,|$)')
-_SUM = re.compile(
+NAME_PATTERN = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",:;*+]+))\s*(?::\s*([a-z]+)(\d*)\s*)?(,|$)')
+SUM_PATTERN = re.compile(
     r'\s*(?P<what>sum|mean|avg|variance)\s*\(\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s"()]+))\s*\)'
     r"\s*(?:\s+by\s+(?P<by>.*))?",
     re.DOTALL,
 )
 SKEWED_ORDER, SKEWED_DRAWS = 3, 256  # [AIM, sec. 6.1]
-_PIECES = re.compile(r'"(?:[^"\\]|\\.?)*+"?|.', re.DOTALL)  # a text in quotes, closed or not, or one mark
+PIECE_PATTERN = re.compile(r'"(?:[^"\\]|\\.?)*+"?|.', re.DOTALL)  # a text in quotes, closed or not, or one mark
 LONGEST_TEXT = 2**20  # characters
 MOST_LISTED = 1_000_000  # marginals, by several summands together
-_WEIGHTED = re.compile(r"\s*([0-9][0-9.eE+-]*)\s*\*\s*(?=\S)")
+WEIGHT_PATTERN = re.compile(r"\s*([0-9][0-9.eE+-]*)\s*\*\s*(?=\S)")
 _ALL_SETS = re.compile(r"(<=)?\d+-?way|\d+-of-\d+")
 _AT_LEAST = re.compile(r"\s*(\d+)\s*-\s*of\s+")
-_EXAMPLES = "write it like `3-way`, `<=2-way`, `small 5000`, `target income 2-way`, `2-of-4` or `age,sex; race`"
+EXAMPLE_TEXTS = "write it like `3-way`, `<=2-way`, `small 5000`, `target income 2-way`, `2-of-4` or `age,sex; race`"
 
 
 def parse_workload(over: Domain | Schema, text: str) -> Workload:
@@ -65,12 +65,12 @@ def parse_workload(over: Domain | Schema, text: str) -> Workload:
         raise WorkloadError(f"a text of {len(text):,} characters: at most {LONGEST_TEXT:,} are possible; ask for less")
     summands = [summand.strip() for summand in _split(text, "+")]
     if not any(summands):
-        raise WorkloadError(f"the workload is empty; {_EXAMPLES}")
+        raise WorkloadError(f"the workload is empty; {EXAMPLE_TEXTS}")
     asked: dict[str, float] = {}
     for summand in summands:
         weight, rest = _weighted(summand)
         if not 0 < weight < math.inf:
-            raise WorkloadError(f"weight {weight!r} in the workload: expected a finite number > 0")
+            raise WorkloadError(f"weight {weight!r} in the workload: expected a finite number above 0")
         asked[rest] = asked.get(rest, 0.0) + weight
     terms: list[Term] = []
     sums: list[SumTerm] = []
@@ -87,7 +87,7 @@ def parse_workload(over: Domain | Schema, text: str) -> Workload:
 def _weighted(summand: str) -> tuple[float, str]:
     """The product of the weights in front of a summand, and the rest of it."""
     weight, position = 1.0, 0
-    while match := _WEIGHTED.match(summand, position):
+    while match := WEIGHT_PATTERN.match(summand, position):
         try:
             weight *= float(match[1])
         except ValueError:
@@ -112,9 +112,9 @@ def _parse_unweighted(over: Domain | Schema, summand: str) -> Workload:
         return Workload.thresholds(domain, _whole(match[2]), _whole(match[1]))
     pieces = [piece for piece in _split(summand, ";") if piece.strip()]
     if not pieces:
-        raise WorkloadError(f"cannot read the workload {summand!r}; {_EXAMPLES}")
-    summed = [_parse_sum(over, match) for piece in pieces if (match := _SUM.fullmatch(piece))]
-    terms = [_parse_term(domain, piece) for piece in pieces if not _SUM.fullmatch(piece)]
+        raise WorkloadError(f"cannot read the workload {summand!r}; {EXAMPLE_TEXTS}")
+    summed = [_parse_sum(over, match) for piece in pieces if (match := SUM_PATTERN.fullmatch(piece))]
+    terms = [_parse_term(domain, piece) for piece in pieces if not SUM_PATTERN.fullmatch(piece)]
     seen = set()
     for term in terms:
         if term.question in seen:
@@ -152,9 +152,9 @@ def _parse_product(domain: Domain, piece: str) -> ProductTerm:
     blocks: dict[str, LinearOperator] = {}
     position = 0
     while position < len(piece):
-        match = _NAME.match(piece, position)
+        match = NAME_PATTERN.match(piece, position)
         if match is None:
-            raise WorkloadError(f"cannot read {piece.strip()!r} in the workload; {_EXAMPLES}")
+            raise WorkloadError(f"cannot read {piece.strip()!r} in the workload; {EXAMPLE_TEXTS}")
         position = match.end()
         name = match[2] if match[1] is None else _unquote(match[1])
         if name not in domain and match[1] is None and _ALL_SETS.fullmatch(name):
@@ -197,7 +197,7 @@ def _whole(digits: str) -> int:
 def _split(text: str, mark: str) -> Iterator[str]:
     """Pieces between marks, where marks in quotes do not count."""
     piece = ""
-    for token in _PIECES.findall(text):
+    for token in PIECE_PATTERN.findall(text):
         if token == mark:
             yield piece
             piece = ""
