@@ -101,7 +101,9 @@ class Queryable(ABC):
         names = self.domain.check(self.domain.named(attributes))
         if r == len(names) and not isinstance(r, bool):
             return self.marginal(names, level=level, unbiased=unbiased)
-        return self.term(ThresholdTerm(names, self.domain.sizes(names), r), level=level, unbiased=unbiased)
+        term = ThresholdTerm(names, self.domain.sizes(names), r)
+        term.check(self.domain)
+        return self.term(term, level=level, unbiased=unbiased)
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
         """Answer a counting query in SQL; docs/sql.md lists what is supported."""

@@ -204,7 +204,6 @@ class Release(Queryable):
         product, estimates, facts = term.product, self.estimates, self.facts
         # What is asked must be known and fit into memory. Terms that are no products need the table over their clique.
         if product is None:
-            term.check(self.domain)
             covered(estimates, term.clique, unbiased=unbiased)
             if self.domain.size(term.clique) > LARGEST_TABLES:
                 cells = f"{self.domain.size(term.clique):,} cells: at most {LARGEST_TABLES:,} are possible"
