@@ -20,7 +20,7 @@ from hush.core.errors import SchemaError, close_match, shown
 from hush.core.validation import is_whole
 from hush.schema.column import MISSING_LABEL, OTHER_LABEL, Column, canonical
 from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric, mark_of, short
-from hush.schema.section import Section
+from hush.schema.section import SchemaSection
 
 ANY_LEVEL = "*"
 MOST_VALUES_NAMED = 10  # in a message
@@ -145,7 +145,7 @@ class Conditions:
 
     def _between(self, bounds: dict[str, Any]) -> range:
         column = self.column
-        section = Section(f"column {column.name!r}", bounds)
+        section = SchemaSection(f"column {column.name!r}", bounds)
         section.only(("from", "to"))
         if not isinstance(column, Integer | Numeric | Date):
             self._refuse(bounds, f"is a range, and a {column.kind} column has no order; list the values")

@@ -16,7 +16,7 @@ from hush.core.domain import Clique
 from hush.core.errors import HushError, SchemaError, SizeError
 from hush.schema.conditions import Conditions
 from hush.schema.schema import Schema
-from hush.schema.section import Section
+from hush.schema.section import SchemaSection
 
 FORBIDDEN, ALLOWED, DEPENDS = "forbidden", "allowed", "depends"
 RULE_KINDS = (FORBIDDEN, ALLOWED, DEPENDS)
@@ -130,7 +130,7 @@ class Rules:
             raise SchemaError(f"rows is empty; {_ROWS_ADVICE}, or remove the rule")
 
 
-def read_rules(schema: Schema, top: Section) -> list[Constraint]:
+def read_rules(schema: Schema, top: SchemaSection) -> list[Constraint]:
     """The constraints that a document states about the columns of a schema."""
     rules, constraints = Rules(schema), []
     for kind in RULE_KINDS:
@@ -138,7 +138,7 @@ def read_rules(schema: Schema, top: Section) -> list[Constraint]:
             raise SchemaError(f"[{kind}] is in single brackets; write [[{kind}]], once for each rule")
         for number, entries in enumerate(top.items(kind, "") if kind in top else [], start=1):
             where = f"[[{kind}]] number {number}"
-            section = Section(where, entries)
+            section = SchemaSection(where, entries)
             try:
                 if kind == DEPENDS:
                     section.only(("column", "on", "rows", FROM_PRIVATE_DATA))

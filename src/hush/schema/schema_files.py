@@ -34,7 +34,7 @@ from hush.schema.column import OTHER_VALUE, Column, Outside, Value, canonical
 from hush.schema.column_kinds import Boolean, Categorical, Integer, Numeric
 from hush.schema.schema import Schema
 from hush.schema.schema_toml import read_toml, write_toml
-from hush.schema.section import Section
+from hush.schema.section import SchemaSection
 
 DEFAULT_BINS = 32
 LARGEST_FILE = 16 * 2**20  # bytes
@@ -215,7 +215,7 @@ def _attributes(document: Any) -> dict[Any, Any]:
 
 def _column(name: str, entries: Any) -> Column:
     """A column from the entries of a dpsynth attribute, whose type follows from its keys if it is not given."""
-    section = Section(f"column {name!r}", {} if entries is None else entries)
+    section = SchemaSection(f"column {name!r}", {} if entries is None else entries)
     types = {
         "possible_values": _CATEGORICAL,
         "min_value": _NUMERICAL,
@@ -240,7 +240,7 @@ def _column(name: str, entries: Any) -> Column:
     )
 
 
-def _categorical(name: str, section: Section) -> Column:
+def _categorical(name: str, section: SchemaSection) -> Column:
     values = section.items("possible_values", "list every value that may occur")
     index = section.integer("out_of_domain_index", "") if "out_of_domain_index" in section else 0
     if not values:
@@ -268,7 +268,7 @@ def _with_other(name: str, values: list[Value], *, missing: bool) -> Categorical
     return Categorical(name=name, values=listed, other=True, missing=missing)
 
 
-def _numerical(name: str, section: Section) -> Column:
+def _numerical(name: str, section: SchemaSection) -> Column:
     low = section.number("min_value", "write the smallest possible value")
     high = section.number("max_value", "write the largest possible value")
     bins = section.integer("num_bins", "") if section.get("num_bins") is not None else DEFAULT_BINS

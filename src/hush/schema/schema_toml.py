@@ -20,7 +20,7 @@ from hush.schema.column_kinds import KINDS, Boolean, Categorical, Date, Integer,
 from hush.schema.number_spelling import PLAIN_NUMBERS, NumberSpelling
 from hush.schema.rules import FROM_PRIVATE_DATA, RULE_KINDS, read_rules, written_rules
 from hush.schema.schema import Schema
-from hush.schema.section import Section
+from hush.schema.section import SchemaSection
 from hush.schema.stamps import DATE, MINUTE, STAMPS, Stamp, TimeOfDay, Timestamp
 
 SCHEMA_VERSION = 1
@@ -56,7 +56,7 @@ _FROM_PUBLIC_KNOWLEDGE = "taken from public knowledge, not from the rows"
 def read_toml(text: str) -> Schema:
     """The schema in the text of a TOML file."""
     document = parse_toml(text)
-    top = Section("", document)
+    top = SchemaSection("", document)
     version = top.require("hush_schema", f"a hush schema begins with the line hush_schema = {SCHEMA_VERSION}")
     if not is_whole(version) or version < 1:
         top.refuse("hush_schema", f"expected the version of the format, {SCHEMA_VERSION}")
@@ -65,12 +65,12 @@ def read_toml(text: str) -> Schema:
     top.only(("hush_schema", "unit", "columns", *RULE_KINDS))
     unit = ROW
     if "unit" in top:
-        section = Section("[unit]", document["unit"])
+        section = SchemaSection("[unit]", document["unit"])
         section.only(("column", "max_rows"))
         section.require("column", "name the id column, or remove [unit] to protect single rows")
         max_rows = section.integer("max_rows", "") if "max_rows" in section else 1
         unit = Unit(column=section.text("column", ""), max_rows=max_rows)
-    columns = Section("[columns]", top.require("columns", "declare at least one [columns.name]"))
+    columns = SchemaSection("[columns]", top.require("columns", "declare at least one [columns.name]"))
     schema = Schema((read_column(name, entries) for name, entries in columns.pairs()), unit=unit)
     return schema.with_constraints(*read_rules(schema, top))
 
@@ -78,7 +78,7 @@ def read_toml(text: str) -> Schema:
 def read_column(name: str, entries: object) -> Column | Stamp:
     """A column from its table in the file."""
     # The kind decides which keys are known.
-    section = Section(f"column {name!r}", entries)
+    section = SchemaSection(f"column {name!r}", entries)
     kinds = (*KINDS, *STAMPS)
     section.require("kind", f"expected one of {', '.join(kinds)}")
     kind = section.text("kind", "")
@@ -121,7 +121,7 @@ def read_column(name: str, entries: object) -> Column | Stamp:
             return Boolean(**shared)
 
 
-def _read_stamp(kind: str, section: Section, shared: dict[str, Any]) -> Stamp:
+def _read_stamp(kind: str, section: SchemaSection, shared: dict[str, Any]) -> Stamp:
     """A column of times."""
     if "minutes" in section:
         shared["minutes"] = section.integer("minutes", "")
@@ -138,7 +138,7 @@ def _read_stamp(kind: str, section: Section, shared: dict[str, Any]) -> Stamp:
     )
 
 
-def _read_integer(section: Section, shared: dict[str, Any]) -> Integer:
+def _read_integer(section: SchemaSection, shared: dict[str, Any]) -> Integer:
     bounds: dict[str, Any] = {
         "low": section.integer("low", f"write the smallest possible integer, {_FROM_PUBLIC_KNOWLEDGE}"),
         "high": section.integer("high", f"write the largest possible integer, {_FROM_PUBLIC_KNOWLEDGE}"),
@@ -152,7 +152,7 @@ def _read_integer(section: Section, shared: dict[str, Any]) -> Integer:
     return Integer.equal_width(**bounds, bins=section.integer("bins", ""), **shared)
 
 
-def _read_numeric(section: Section, shared: dict[str, Any]) -> Numeric:
+def _read_numeric(section: SchemaSection, shared: dict[str, Any]) -> Numeric:
     shared["points"] = tuple(section.items("points", "")) if "points" in section else ()
     shared["step"] = section.number("step", "") if "step" in section else None
     if "edges" not in section:

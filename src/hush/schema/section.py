@@ -1,4 +1,4 @@
-"""Section: one table of a schema file, read key by key; messages name the section, the key, the value and the rule."""
+"""Schema section: one table of a schema file, read key by key; messages name section, key, value and rule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TYPE_NAMES: dict[type, str] = {
 }
 
 
-class Section:
+class SchemaSection:
     """The entries of one table; messages begin with `where`, its name in the file."""
 
     __slots__ = ("_entries", "_start")
