@@ -42,8 +42,8 @@ from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
 from hush.mechanisms import AIM
 from hush.mechanisms.aim import MEAN_ABSOLUTE, AIMRun
+from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
-from hush.workloads import Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,15 +59,15 @@ class PaperWeights(AIM):
 class PlainScores(AIM):
     """AIM with the paper's score, which ignores what is known about a table before it is measured."""
 
-    def run(self, session: Session, workload: Workload) -> None:
-        PlainRun(self, session, workload).run()
+    def run(self, session: Session, plan: Plan) -> None:
+        PlainRun(self, session, plan.workload).run()
 
 
 class PlainRun(AIMRun):
     """A run whose scores are lowered by sqrt(2/pi) sigma n_r."""
 
     def _penalties(self, cliques: Sequence[Clique], stddev: float) -> Floats:
-        return MEAN_ABSOLUTE * stddev * np.array([float(self.session.cells(own)) for own in cliques])
+        return MEAN_ABSOLUTE * stddev * np.array([float(self.rounds.levels.cells(clique)) for clique in cliques])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +87,8 @@ class PaperAnnealing(AIM):
 class ColumnsOnce(AIM):
     """AIM that measures columns once, however noisy they are."""
 
-    def run(self, session: Session, workload: Workload) -> None:
-        ColumnsOnceRun(self, session, workload).run()
+    def run(self, session: Session, plan: Plan) -> None:
+        ColumnsOnceRun(self, session, plan.workload).run()
 
 
 class ColumnsOnceRun(AIMRun):

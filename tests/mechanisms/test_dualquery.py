@@ -13,8 +13,7 @@ from hush.core.constraints import Constraint
 from hush.core.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, SizeError, WorkloadError
 from hush.files.codec import unpack
 from hush.mechanisms import dualquery
-from hush.mechanisms.dualquery import DualQuery
-from hush.mechanisms.query_game import CellScorer, DrawLikelihood, QueryGame, best_row
+from hush.mechanisms.dualquery import CellScorer, DrawLikelihood, DualQuery, QueryGame, best_row
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.release.noisy_tables_record import DrawsFile
 from hush.release.rounds import Draw, Round

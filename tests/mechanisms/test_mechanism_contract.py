@@ -115,7 +115,7 @@ class Peeking(Careless):
     """Spends as much as the exact number of rows says."""
 
     def share(self, session: Session) -> Fraction:
-        rows = int(session._gate._table.counts([()])[()])
+        rows = int(session.gate._table.counts([()])[()])
         return session.remaining / (2 + rows % 2)
 
 

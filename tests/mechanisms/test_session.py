@@ -16,7 +16,7 @@ from hush.mechanisms.candidates import MisfitScorer, on_grid
 from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance
 from hush.privacy.events import GaussianEvent, SelectionEvent, compose
-from hush.privacy.gate import Gate, MarginalQuery, watch
+from hush.privacy.gate import Gate, watch
 from hush.privacy.sensitivity import RowNorms
 from hush.release.noisy_tables_record import NoisyTablesRecord
 from hush.release.rounds import Round
@@ -68,7 +68,7 @@ def test_sums_have_their_share_of_the_budget_for_units_of_several_rows(rows: int
     unit = Unit(column="id", max_rows=rows)
     table = TinyTable(DOMAIN, ROWS, unit=unit, units=[i // 4 for i in range(len(ROWS))])
     run = session(table=table, max_rows=rows, sums=sums)
-    list(run._gate.measure(sums.requests()))
+    list(run.gate.measure(sums.requests()))
     assert run.limit == run.remaining == 1 - sums.cost * rows**2
 
 
@@ -154,25 +154,6 @@ def test_models_keep_to_the_rules():
     assert run.model.value is model
     assert model.counts(("a", "b"))[0, 3] == model.counts(("a", "b"))[1, 2] == 0
     assert len(run.measurements) == 3
-
-
-def test_rare_levels_are_counted_together_from_then_on():
-    run = session(1e3)
-    run.measure([("a",), ("b",), ("c",)], Fraction(1), note="")
-    assert run.cells(("a", "b")) == 8
-    run.merge_rare()
-    assert run.merging is not None
-    assert {name: codes.tolist() for name, codes in run.merging.codes.items()} == {"b": [0, 1, 2, 2]}
-    assert run.cells(("a", "b")) == 6
-    assert run.merged({("b",): np.array([1.0, 2.0, 3.0, 4.0])})[("b",)].tolist() == [1.0, 2.0, 7.0]
-    whole, merged = run.measure([("a", "c"), ("a", "b")], Fraction(400), note="")
-    assert isinstance(whole.asked, MarginalQuery)
-    assert isinstance(merged.asked, MergedQuery)
-    assert merged.values.tolist() == [[20, 0, 0], [0, 20, 0]]
-    before = run.merging.codes["b"].tolist()
-    run.measure([("b",)], Fraction(1), note="")
-    run.merge_rare()  # a merged table says nothing of single levels
-    assert run.merging.codes["b"].tolist() == before
 
 
 def test_all_of_a_measurement_is_charged_together():

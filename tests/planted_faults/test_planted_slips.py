@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hush.histograms import bucket_trees, interval_costs
-from hush.mechanisms import MWEM, DualQuery, Independent, candidates, mwem, query_game, release_job
+from hush.mechanisms import MWEM, DualQuery, Independent, candidates, dualquery, mwem, release_job
 from hush.mechanisms.session import Session
 from hush.privacy import account, budget, conversions, exact_sampling, gate, noise, partition_laws, selection
 from hush.privacy.events import LaplaceEvent, NoisyChoiceEvent, SelectionEvent
@@ -28,8 +28,8 @@ NOISE_AT_THE_GATE = "privacy/test_gate.py::test_answers_are_exact_counts_plus_in
 
 def cells_forget_units(patch: Patch) -> None:
     """Scores of dualquery with the sensitivity of one row, whatever units have."""
-    true = query_game.CellScorer.scores
-    patch.setattr(query_game.CellScorer, "scores", lambda self, counts, bound: true(self, counts, Fraction(1)))
+    true = dualquery.CellScorer.scores
+    patch.setattr(dualquery.CellScorer, "scores", lambda self, counts, bound: true(self, counts, Fraction(1)))
 
 
 def misfits_forget_units(patch: Patch) -> None:
@@ -59,7 +59,7 @@ def choices_forget_units(patch: Patch) -> None:
 def cells_move_by_half(patch: Patch) -> None:
     """A scorer that understates what a row does."""
     patch.setattr(
-        query_game.CellScorer, "row_norms", property(lambda self: RowNorms.of_number(Fraction(1, 2), Fraction(1, 2)))
+        dualquery.CellScorer, "row_norms", property(lambda self: RowNorms.of_number(Fraction(1, 2), Fraction(1, 2)))
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique
 from hush.core.errors import BudgetError, WorkloadError, shown
 from hush.core.memory import readable
-from hush.core.solution import TOLERANCE
+from hush.core.solution import TOLERANCE, Solution
 from hush.core.validation import is_number
 from hush.mechanisms.candidates import Candidates, MisfitRounds, check_epsilon, on_grid
 from hush.mechanisms.mechanism import (
@@ -26,13 +27,14 @@ from hush.mechanisms.mechanism import (
     check_flag,
     refuse_rules,
 )
+from hush.mechanisms.merged_levels import RunLevels
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.mechanisms.usefulness import OneWay, noise_text
 from hush.models.distribution import Distribution
 from hush.models.fit_arguments import estimate_total
 from hush.models.graphical.graphical_model import GraphicalModel
-from hush.models.relaxed.relaxed_fit import relaxed_bytes
+from hush.models.relaxed.relaxed_fit import fit_relaxed, relaxed_bytes
 from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
@@ -80,7 +82,7 @@ class AIM(CapacityMechanism):
 
     `share` of every round goes to measuring, the rest to choosing; `rounds` is T, the number of rounds that the first
     shares are made for. `restraint`, from 0 to 1, is how far the last model stays from following the noise; see
-    `Session.restrained_fit`. `merge_rare` counts levels that seem rarer than their noise together. `paper=True` is the
+    `restrained_fit`. `merge_rare` counts levels that seem rarer than their noise together. `paper=True` is the
     algorithm as published.
 
     Privacy: rho-zCDP of the budget, by the account's filter; candidates depend on noisy values alone.
@@ -192,7 +194,7 @@ class AIM(CapacityMechanism):
     def memory(self, plan: Plan, schema: Schema) -> int:
         """The candidates of a round, and the fit of the largest model to the columns and two of the largest tables.
 
-        Rounds choose tables only as long as there is memory to keep them; see `Session.affordable`.
+        Rounds choose tables only as long as there is memory to keep them; see `MemoryRoom`.
         """
         return self._memory(plan.workload)
 
@@ -293,7 +295,7 @@ class AIMRun:
         session = self.session
         self._columns()
         if self.settings.merge_rare:
-            session.merge_rare()
+            self.rounds.levels = RunLevels.rare(session)
         final = used_up(session.remaining, session.limit)
         model = self._fit(final)
         while not final:
@@ -301,7 +303,7 @@ class AIMRun:
             if final:
                 self.measuring, self.choosing = self.alpha * session.remaining, (1 - self.alpha) * session.remaining
             model = self._round(model, final)
-        session.scored = self.rounds.last.scored(model, session.merging)
+        session.scored = self.rounds.last.scored(model, self.rounds.levels.merging)
 
     def _columns(self) -> None:
         """Measure the columns, or those that an interrupted run has not paid for yet."""
@@ -334,25 +336,27 @@ class AIMRun:
             before = None if session.model is None else session.model.value
             start = before if isinstance(before, RelaxedRows) else None
             tolerance, iterations = (AT_LAST, MOST_ITERATIONS) if final else (BETWEEN, ITERATIONS)
-            return session.fit_rows(start=start, rows=settings.rows, tolerance=tolerance, iterations=iterations).value
+            return session.fit_with(
+                fit_relaxed, start=start, rows=settings.rows, tolerance=tolerance, iterations=iterations
+            ).value
         if not final:
             return session.fit(loss=settings.fit_loss, tolerance=BETWEEN, iterations=ITERATIONS).value
         if settings.paper or not settings.restraint:
             return session.fit(loss=settings.fit_loss, tolerance=TOLERANCE).value
-        return session.restrained_fit(settings.restraint, loss=settings.fit_loss, tolerance=AT_LAST).value
+        return restrained_fit(session, settings.restraint, loss=settings.fit_loss, tolerance=AT_LAST).value
 
     def _round(self, model: Distribution, final: bool) -> Distribution:
         """Choose, measure and fit; anneal after `patience` rounds that moved the model less than their noise."""
         session = self.session
         indices, sizes = self._candidates(model)
         cliques = [self.pool.cliques[index] for index in indices]
-        tables = on_grid(session.merged(model.many(cliques)))
+        tables = on_grid(self.rounds.levels.tables(model.many(cliques)))
         penalties = self._penalties(cliques, session.law(self.measuring).stddev)
         played = self.rounds.play(
             indices, tables, penalties, sizes, choosing=self.choosing, measuring=None if final else self.measuring
         )
         fitted = self._fit(final)
-        after = session.merged({played.clique: fitted.counts(played.clique)})[played.clique]
+        after = self.rounds.levels.tables({played.clique: fitted.counts(played.clique)})[played.clique]
         moved = float(np.abs(after - tables[played.clique]).sum())
         self.dull = self.dull + 1 if moved <= MEAN_ABSOLUTE * played.stddev * after.size else 0
         annealed = not final and self.dull == self.settings.patience
@@ -384,17 +388,37 @@ class AIMRun:
         return indices, sizes[indices]
 
     def _affordable(self, indices: Integers) -> Integers:
-        return indices[self.session.affordable([self.pool.cliques[index] for index in indices])]
+        cells = [self.rounds.levels.cells(self.pool.cliques[index]) for index in indices]
+        return indices[self.session.memory.affordable(cells)]
 
     def _penalties(self, cliques: Sequence[Clique], stddev: float) -> Floats:
         """sqrt(2/pi) s_r n_r: the L1 error that a table has once it is measured.
 
         A table of n_i cells and noise sigma_i that contains r gives r with the variance sigma_i^2 n_i / n_r.
         """
-        cells = np.array([float(self.session.cells(clique)) for clique in cliques])
+        cells = np.array([float(self.rounds.levels.cells(clique)) for clique in cliques])
         precision = np.full(len(cliques), stddev**-2)
         if not self.settings.paper:
             for table in self.session.noisy_tables:
                 inside = np.array([set(clique) <= set(table.clique) for clique in cliques])
                 precision += inside * cells / (table.values.size * table.stddev**2)
         return np.asarray(MEAN_ABSOLUTE * cells / np.sqrt(precision))
+
+
+def restrained_fit(session: Session, restraint: float, **options: Any) -> Solution[GraphicalModel]:
+    """The model of all noisy tables, stopped before it follows their noise; post-processing.
+
+    The true tables have an expected loss of m / 2 for m noisy numbers; the least loss L is smaller because it fits
+    noise. The descent from independent columns ends at L + restraint (m / 2 - L).
+
+    Reference: after the discrepancy principle of [Morozov 1966], which ends at m / 2, too early here.
+    """
+    best = session.fit(**options)
+    least = best.stats["value"]
+    enough = least + restraint * (0.5 * sum(table.numbers for table in session.measurements) - least)
+    if enough <= least:
+        return best
+    stopped = session.fit(callback=lambda _, value, __: value <= enough, **options)
+    restrained = dataclasses.replace(stopped, status=best.status, stats={**stopped.stats, "least": least})
+    session.model = restrained
+    return restrained

@@ -18,6 +18,7 @@ from hush.core.arrays import Floats, Integers, Numbers
 from hush.core.domain import Clique
 from hush.core.errors import BudgetError, ConvergenceError, SizeError
 from hush.core.rational import float_up
+from hush.mechanisms.merged_levels import RunLevels
 from hush.mechanisms.session import Session
 from hush.models.distribution import Distribution
 from hush.privacy.gate import Counts
@@ -227,6 +228,7 @@ class MisfitRounds:
 
     def __init__(self, session: Session, pool: Candidates, name: str, *, generalized: bool = False) -> None:
         self.session = session
+        self.levels = RunLevels(session)
         self.pool = pool
         self.last = LastScores(pool)
         self._name = name
@@ -247,7 +249,7 @@ class MisfitRounds:
         cliques = tuple(self.pool.cliques[index] for index in indices)
         penalties = np.minimum(penalties, LARGEST_MISFIT)
         weights, unit = self.pool.weights[indices], float(session.bound.l1)
-        scorer = MisfitScorer(cliques, tables, weights, penalties, session.merging)
+        scorer = MisfitScorer(cliques, tables, weights, penalties, self.levels.merging)
         law = (GeneralizedExponentialMechanism if self._generalized else ExponentialMechanism).for_rho(choosing)
         if self._generalized:
             check_epsilon(law.epsilon, len(cliques))
@@ -259,7 +261,7 @@ class MisfitRounds:
             slack = exponential_slack(weights, unit, epsilon)
         self.last.note(number - 1, indices, {clique: tables[clique] for clique in cliques}, penalties, slack)
         cost = session.remaining if measuring is None else measuring
-        (noisy_table,) = session.measure([cliques[pick]], cost, note=f"{self._name}: round {number}")
+        (noisy_table,) = session.measure([self.levels.query(cliques[pick])], cost, note=f"{self._name}: round {number}")
         return Round(
             clique=cliques[pick],
             epsilon=epsilon,

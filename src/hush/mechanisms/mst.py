@@ -15,6 +15,7 @@ from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
 from hush.mechanisms.candidates import Candidates, MisfitRounds, on_grid
 from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism, check_flag
+from hush.mechanisms.merged_levels import RunLevels
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.models.graphical.graphical_fit import fit_model
@@ -89,19 +90,19 @@ class MST(CapacityMechanism):
             cost = min(THIRD * session.limit, session.remaining / 2) if pairs else session.remaining
             cost /= len(columns)
             session.measure(columns, cost, note=f"{NAME}: {len(columns)} columns")
-        if self.merge_rare:
-            session.merge_rare()
         rounds = MisfitRounds(session, Candidates(pairs, np.ones(len(pairs))), NAME)
+        if self.merge_rare:
+            rounds.levels = RunLevels.rare(session)
         if not used_up(session.remaining, session.limit):
             self._tree(rounds)
-        session.scored = rounds.last.scored(session.fit().value, session.merging) if pairs else None
+        session.scored = rounds.last.scored(session.fit().value, rounds.levels.merging) if pairs else None
 
     def _tree(self, rounds: MisfitRounds) -> None:
         """Choose pairs until none joins two components; the last of d - 1 gets all that remains of the budget."""
         session, pool = rounds.session, rounds.pool
         singles = [table for table in session.measurements if len(table.clique) == 1]
         model = fit_model(session.domain, singles, constraints=session.constraints).value
-        tables = on_grid(session.merged(model.many(pool.cliques)))
+        tables = on_grid(rounds.levels.tables(model.many(pool.cliques)))
         cliques = (table.clique for table in session.noisy_tables)
         edges: list[Clique] = list(dict.fromkeys(clique for clique in cliques if len(clique) == 2))
         most = len(session.domain) - 1
@@ -118,7 +119,8 @@ class MST(CapacityMechanism):
             edges.append(played.clique)
         if not used_up(session.remaining, session.limit):
             again: list[Clique] = edges or [(name,) for name in session.domain]
-            session.measure(again, session.remaining / len(again), note=f"{NAME}: {len(again)} tables once more")
+            queries = [rounds.levels.query(clique) for clique in again]
+            session.measure(queries, session.remaining / len(queries), note=f"{NAME}: {len(queries)} tables once more")
 
     def _sizes(self, session: Session, edges: Sequence[Clique], pairs: Sequence[Clique]) -> Floats:
         """The size of the model with each pair; infinite for pairs within one component.

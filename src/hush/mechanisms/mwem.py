@@ -85,7 +85,7 @@ class MWEM(CapacityMechanism):
     def memory(self, plan: Plan, schema: Schema) -> int:
         """The asked tables, scored at once, and the fit of the largest model to two of the largest tables.
 
-        Rounds choose tables only as long as there is memory to keep them; see `Session.affordable`.
+        Rounds choose tables only as long as there is memory to keep them; see `MemoryRoom`.
         """
         scored = self.within(plan.domain, tables_of(plan.workload))
         return self.model_bytes(plan.domain, scored, 2 * max(map(plan.domain.size, scored)))
@@ -124,7 +124,7 @@ class MWEM(CapacityMechanism):
         model = session.fit(tolerance=LOOSE).value
         sizes = self.sizes_mb(session.domain, session.cliques, pool.cliques, model.tree)
         indices = np.flatnonzero(sizes <= self.limit_mb)
-        indices = indices[session.affordable([pool.cliques[index] for index in indices])]
+        indices = indices[session.memory.affordable(session.domain.size(pool.cliques[index]) for index in indices)]
         cliques = [pool.cliques[index] for index in indices]
         final = session.remaining < 2 * share
         played = rounds.play(

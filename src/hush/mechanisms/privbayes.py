@@ -290,7 +290,7 @@ class PrivBayesRun:
         """
         placed = [pair[0] for pair in self.network]
         waiting = [name for name in self.domain if name not in placed]
-        most = min(self.settings.limit_mb / CELL_MB, self.session.room / max(len(self.domain) - 1, 1))
+        most = min(self.settings.limit_mb / CELL_MB, self.session.memory.numbers / max(len(self.domain) - 1, 1))
         cells = min(cells, max(most, FEWEST_CELLS / len(self.domain)))
         degree = min(self.settings.degree or len(placed), len(placed))
         while (wide := self._sets(placed, waiting, cells, degree)) is None:
@@ -341,7 +341,7 @@ class PrivBayesRun:
         if degree == 1:
             pairs.sort(key=self.domain.size)
         total = np.cumsum([float(self.domain.size(pair)) for pair in pairs])
-        most_cells = min(MOST_CELLS, self.session.scorable)
+        most_cells = min(MOST_CELLS, self.session.memory.scorable_cells)
         fitting = min(int(np.searchsorted(total, most_cells, side="right")), MOST_CANDIDATES)
         return pairs[:fitting] if degree == 1 or fitting == len(pairs) else None
 

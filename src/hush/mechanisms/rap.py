@@ -25,11 +25,12 @@ from hush.mechanisms.candidates import (
     threshold_answers,
 )
 from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES, Mechanism, refuse_rules
+from hush.mechanisms.merged_levels import RunLevels
 from hush.mechanisms.plan import Plan
-from hush.mechanisms.session import ROOM_BYTES, Session
+from hush.mechanisms.session import MEASURED_AND_FITTED_BYTES, Session
 from hush.mechanisms.usefulness import OneWay, noise_text
 from hush.models.fit_arguments import estimate_total
-from hush.models.relaxed.relaxed_fit import relaxed_bytes
+from hush.models.relaxed.relaxed_fit import fit_relaxed, relaxed_bytes
 from hush.models.relaxed.relaxed_rows import RelaxedRows, mean_product
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
@@ -197,7 +198,12 @@ class RAP(Mechanism):
         largest = max((size for size in wholes if size <= measured), default=0)
         numbers = sum(domain.shape)
         fit = relaxed_bytes(self.rows, list(widths.values()), numbers, max(largest, smallest))
-        return fit + ROOM_BYTES * measured + MEASURED_BYTES * numbers + SCORED_BYTES * ANSWER_CELLS * smallest
+        return (
+            fit
+            + MEASURED_AND_FITTED_BYTES * measured
+            + MEASURED_BYTES * numbers
+            + SCORED_BYTES * ANSWER_CELLS * smallest
+        )
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         rounds = self.planned_rounds(plan.workload)
@@ -240,6 +246,7 @@ class RAPRun:
         self.column_share = settings.for_columns(workload)
         self.told_apart = THRESHOLD_TOLD_APART if asks_thresholds(workload) else TOLD_APART
         self.tables = 1  # to choose from
+        self.levels = RunLevels(session)
         self.kept: dict[str, int] = {}
         self.sizes: dict[str, int] = {}
 
@@ -247,7 +254,7 @@ class RAPRun:
         session, settings = self.session, self.settings
         pool = list(candidate_tables(session.domain, self.asked))
         self._columns(self.column_share if pool else Fraction(1))
-        session.merge_rare(MOST_LEVELS)
+        self.levels = RunLevels.rare(session, MOST_LEVELS)
         self._levels()
         pool = self._scorable(pool)
         self.tables = max(len(pool), 1)
@@ -305,7 +312,7 @@ class RAPRun:
 
     def _levels(self) -> None:
         session = self.session
-        codes = {} if session.merging is None else session.merging.codes
+        codes = {} if self.levels.merging is None else self.levels.merging.codes
         for name in session.domain:
             merged = name in codes
             self.sizes[name] = int(codes[name].max()) + 1 if merged else session.domain[name]
@@ -320,27 +327,29 @@ class RAPRun:
 
         Of noisy columns and public numbers alone.
         """
-        most, left = min(MOST_CELLS, self.session.room), self.session.scorable / times
+        most, left = min(MOST_CELLS, self.session.memory.numbers), self.session.memory.scorable_cells / times
         kept: set[Clique] = set()
         for clique in sorted(cliques, key=self._cells_of):
             left -= self._cells_of(clique)
             if kept and (left < 0 or self._cells_of(clique) > most):
                 break
-            if self.session.coarse.can_count(clique):
+            if self.levels.gate.can_count(clique):
                 kept.add(clique)
         return [clique for clique in cliques if clique in kept]
 
     def _columns_again(self) -> None:
         """Spend all that is left on the columns."""
         session = self.session
-        session.measure([(name,) for name in session.domain], session.remaining / len(session.domain), note=NAME)
+        columns = [self.levels.query((name,)) for name in session.domain]
+        session.measure(columns, session.remaining / len(columns), note=NAME)
 
     def _fit(self, start: RelaxedRows | None, *, final: bool) -> RelaxedRows:
         settings = self.settings
         products = settings.rows * sum(table.numbers for table in self.session.noisy_tables)
         most, work = (LAST_ITERATIONS, 8 * WORK) if final else (ITERATIONS, WORK)
         chosen = bool(self.session.rounds)
-        return self.session.fit_rows(
+        return self.session.fit_with(
+            fit_relaxed,
             start=start,
             rows=settings.rows,
             start_shared=ALIKE,
@@ -352,7 +361,7 @@ class RAPRun:
 
     def _blocks(self, model: RelaxedRows) -> dict[str, Floats]:
         """The rows over the levels that are measured, level by level: (levels, rows)."""
-        codes = {} if self.session.merging is None else self.session.merging.codes
+        codes = {} if self.levels.merging is None else self.levels.merging.codes
         blocks = {}
         for name in self.session.domain:
             merged = model.coarse.regrouped(name, model.block(name), codes.get(name))
@@ -384,9 +393,9 @@ class RAPRun:
         else:
             scorer = WorstCellScorer(cliques, tables, self.kept, penalties)
         number = self._played() + 1
-        picks = session.coarse.select(scorer, law, note=f"{NAME}: choice {number}")
+        picks = self.levels.gate.select(scorer, law, note=f"{NAME}: choice {number}")
         measuring = session.remaining if last else share - choosing
-        noisy = session.measure_coarse([cliques[pick] for pick in picks], measuring / count, note=f"{NAME}: {number}")
+        noisy = self.levels.measure([cliques[pick] for pick in picks], measuring / count, note=f"{NAME}: {number}")
         for pick, table in zip(picks, noisy, strict=True):
             misfit = float(np.abs(tables[cliques[pick]] - table.values).sum())
             self._record(table.clique, law, table.stddev, len(cliques), misfit, float(penalties[pick]), model.size_mb)
@@ -414,17 +423,17 @@ class RAPRun:
         choosing = self.settings.choosing * share
         law = TopK(count, ExponentialMechanism.for_rho(choosing / count).epsilon)
         number = self._played() + 1
-        picks = session.coarse.select(scorer, law, note=f"{NAME}: choice {number}")
+        picks = self.levels.gate.select(scorer, law, note=f"{NAME}: choice {number}")
         positions = scorer.positions()
         queries = [self._query(*scorer.target(int(positions[pick]))) for pick in picks]
         measuring = session.remaining if last else share - choosing
-        noisy = session.measure_coarse(queries, measuring / count, note=f"{NAME}: {number}")
+        noisy = self.levels.measure(queries, measuring / count, note=f"{NAME}: {number}")
         for answer in noisy:
             self._record(answer.clique, law, answer.stddev, scorer.candidates, 0.0, 0.0, model.size_mb)
 
     def _query(self, clique: Clique, at_least: int, levels: tuple[int, ...]) -> TargetQuery:
         """The answer in levels of the domain."""
-        codes = {} if self.session.merging is None else self.session.merging.codes
+        codes = {} if self.levels.merging is None else self.levels.merging.codes
         target = tuple(
             int(np.flatnonzero(codes[name] == level)[0]) if name in codes else level
             for name, level in zip(clique, levels, strict=True)
@@ -441,7 +450,7 @@ class RAPRun:
         for table in self.session.noisy_tables:
             query = table.asked
             if isinstance(query, TargetQuery) and (query.clique, query.at_least) in starts:
-                levels = self.session.merged_target(query).target
+                levels = self.levels.target(query).target
                 shape = [self.kept[name] for name in query.clique]
                 known.append(starts[query.clique, query.at_least] + int(np.ravel_multi_index(levels, shape)))
         distinct = tuple(sorted(set(known)))
@@ -453,7 +462,7 @@ class RAPRun:
         known = {table.clique for table in session.noisy_tables}
         cliques = [clique for clique in at_once if clique not in known]
         if cliques and not used_up(session.remaining, session.limit):
-            session.measure_coarse(cliques, session.remaining / len(cliques), note=f"{NAME}: {len(cliques)} tables")
+            self.levels.measure(cliques, session.remaining / len(cliques), note=f"{NAME}: {len(cliques)} tables")
         return self._fit(None, final=True)
 
     def _record(

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -23,7 +24,7 @@ from hush.core.domain import Domain
 from hush.core.errors import ArchiveError, BudgetError, DataError, HushError, InterruptedRelease, LedgerError
 from hush.mechanisms.plan import OnRound, Plan, Progress
 from hush.mechanisms.registry import mechanism_class
-from hush.mechanisms.session import Session
+from hush.mechanisms.session import Session, Watch
 from hush.privacy.account import Allowance, used_up
 from hush.privacy.events import GaussianEvent, LaplaceEvent, compose
 from hush.privacy.exact_sampling import Entropy
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from hush.tables.table import Table
 
 State = Literal["ready", "running", "interrupted", "failed", "done"]
-UNSPENT = "the job was stopped before its first charge; nothing was spent"
+NOTHING_SPENT = "the job was stopped before its first charge; nothing was spent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,7 @@ class ReleaseJob:
         on_round: OnRound | None,
         on_start: Callable[[], None] | None,
     ) -> Release:
+        # A job runs once; one that was refused before its first charge may be tried again.
         with self._starting:
             if self.status.state != "ready":
                 raise BudgetError(f"this job is {self.status.state}; a job runs once, make another")
@@ -166,33 +168,11 @@ class ReleaseJob:
         except BaseException:
             self._update(state="ready")
             raise
-        plan = self.plan
 
-        def release(*, complete: bool) -> Release:
-            statement = Statement(
-                budget=plan.budget,
-                neighbours=plan.neighbours,
-                unit=table.unit,
-                event=account.events[0] if len(account.events) == 1 else compose(account.events),
-                seeded=not session.private,
-                drafted=self._drafted(table.schema),
-                constraints=fingerprint(table.schema.constraints),
-                ledger_head=None if book is None else book.head,
-            )
-            return Release(
-                mechanism=plan.mechanism,
-                schema=table.schema,
-                workload=plan.workload,
-                statement=statement,
-                record=session.recorded(complete=complete),
-                settings=plan.settings.pack_settings(),
-                complete=complete,
-                dataset=None if complete or book is None else book.dataset,
-            )
-
+        # After every measurement: keep what is paid for, report, and stop if asked to.
         def watch(played: Round | None, share: float) -> None:
             if self.partial is not None:
-                release(complete=False).save(self.partial, overwrite=True)
+                release_so_far(complete=False).save(self.partial, overwrite=True)
             self._update(spent=min(share, 1.0), kept=self.partial is not None)
             if progress is not None:
                 progress(min(share, 1.0))
@@ -200,42 +180,30 @@ class ReleaseJob:
                 self._update(rounds=self.status.rounds + 1, clique=played.clique)
                 if on_round is not None:
                     on_round(played, share)
-            if self._stopping.is_set() and (plan.adaptive or share < 1):  # else all is measured, and nothing to resume
+            # one charge that is all measured leaves nothing to resume
+            if self._stopping.is_set() and (self.plan.adaptive or share < 1):
                 raise KeyboardInterrupt
 
-        from hush.tables.sources import BYTES_PER_COUNT
-        from hush.tables.table import CachedTable  # loads the database engine
+        session = self._session(table, account, watch)
+        release_so_far = partial(self._release, table, session, account, book)
 
-        counted = plan.settings.counted(plan, table.schema)
-        kept = self._memory / 4 + BYTES_PER_COUNT * sum(map(plan.domain.size, counted))
-        source = CachedTable(table, most=kept) if plan.adaptive else table
-        session = Session(
-            Gate(source, account, neighbours=plan.neighbours, entropy=self.entropy),
-            account,
-            domain=plan.domain,
-            max_rows=table.unit.max_rows,
-            constraints=table.schema.constraints,
-            record=plan.settings.new_record(plan) if self.resume is None else self.resume.record.resumed(),
-            private=self.resume is None or not self.resume.statement.seeded,
-            watch=watch,
-            sums=plan.sums,
-            memory=self._memory,
-        )
+        # Measure, infer and save; if the run is stopped, save what was paid for.
         try:
             if self._stopping.is_set():
                 raise KeyboardInterrupt
-            if plan.adaptive:
-                session.measure_sums()
-            plan.settings.run(session, plan)
-            done = release(complete=True)
+            if self.plan.adaptive:
+                measure_sums(session)
+            self.plan.settings.run(session, self.plan)
+            done = release_so_far(complete=True)
             self._save(done)
         except KeyboardInterrupt:
-            self._update(state="interrupted", message=session.record.interruption() if account.events else UNSPENT)
-            if not account.events and self._stopping.is_set():
-                raise InterruptedRelease(UNSPENT) from None
             if not account.events:
+                self._update(state="interrupted", message=NOTHING_SPENT)
+                if self._stopping.is_set():
+                    raise InterruptedRelease(NOTHING_SPENT) from None
                 raise
-            stopped = release(complete=False)
+            stopped = release_so_far(complete=False)
+            self._update(state="interrupted", message=stopped.record.interruption())
             self._save(stopped)
             raise InterruptedRelease(self.status.message, release=stopped) from None
         except BaseException:
@@ -243,6 +211,57 @@ class ReleaseJob:
             raise
         self._update(state="done", spent=1.0)
         return done
+
+    def _session(self, table: Table, account: Allowance, watch: Watch) -> Session:
+        """The session of the run; an adaptive one keeps counted tables, as far as memory goes."""
+        from hush.tables.sources import BYTES_PER_COUNT
+        from hush.tables.table import CachedTable  # loads the database engine
+
+        plan, resume = self.plan, self.resume
+        counted = plan.settings.counted(plan, table.schema)
+        cached_bytes = self._memory / 4 + BYTES_PER_COUNT * sum(map(plan.domain.size, counted))
+        source = CachedTable(table, most=cached_bytes) if plan.adaptive else table
+        return Session(
+            Gate(source, account, neighbours=plan.neighbours, entropy=self.entropy),
+            account,
+            domain=plan.domain,
+            max_rows=table.unit.max_rows,
+            constraints=table.schema.constraints,
+            record=plan.settings.new_record(plan) if resume is None else resume.record.resumed(),
+            private=resume is None or not resume.statement.seeded,
+            watch=watch,
+            sums=plan.sums,
+            memory=self._memory,
+        )
+
+    def _release(
+        self, table: Table, session: Session, account: Allowance, book: Ledger | None, *, complete: bool
+    ) -> Release:
+        """The release of everything measured so far."""
+        plan = self.plan
+        # what came from private data; a resumed run keeps what its first part states
+        earlier = () if self.resume is None else self.resume.statement.drafted
+        planned = plan.domain.clique(plan.domain.from_private_data)
+        statement = Statement(
+            budget=plan.budget,
+            neighbours=plan.neighbours,
+            unit=table.unit,
+            event=account.events[0] if len(account.events) == 1 else compose(account.events),
+            seeded=not session.private,
+            drafted=tuple(dict.fromkeys((*earlier, *planned, *table.schema.from_private_data))),
+            constraints=fingerprint(table.schema.constraints),
+            ledger_head=None if book is None else book.head,
+        )
+        return Release(
+            mechanism=plan.mechanism,
+            schema=table.schema,
+            workload=plan.workload,
+            statement=statement,
+            record=session.recorded(complete=complete),
+            settings=plan.settings.pack_settings(),
+            complete=complete,
+            dataset=None if complete or book is None else book.dataset,
+        )
 
     def check_public(self, schema: Schema) -> None:
         """Refuse a schema or a plan that was drafted from private data, unless the owner asserted that it is public.
@@ -252,12 +271,6 @@ class ReleaseJob:
         if not self._schema_is_public:
             refuse_drafted(schema.from_private_data)
             refuse_drafted(self.plan.domain.clique(self.plan.domain.from_private_data), planned=True)
-
-    def _drafted(self, schema: Schema) -> tuple[str, ...]:
-        """What the release shows that came from private data; a resumed run keeps what its first part states."""
-        earlier = () if self.resume is None else self.resume.statement.drafted
-        planned = self.plan.domain.clique(self.plan.domain.from_private_data)
-        return tuple(dict.fromkeys((*earlier, *planned, *schema.from_private_data)))
 
     def _open(self, table: Table) -> tuple[Allowance, Ledger | None]:
         """The account of the run and its ledger, after all checks."""
@@ -306,6 +319,16 @@ class ReleaseJob:
             release.save(rescue, overwrite=True)
             self._update(state="failed")
             raise ArchiveError(f"{error}; the budget is spent, and the release is kept in {rescue}") from None
+
+
+def measure_sums(session: Session) -> None:
+    """Noisy sums of values, unless they were measured before; charged together, before the first is read."""
+    if session.sums is None or any(table is not None for table in session.sums.tables):
+        return
+    requests = session.sums.strategy.requests()
+    for index, answer in enumerate(session.gate.measure(requests, note=f"{len(requests)} sums of values")):
+        session.sums.tables[index] = answer.raw
+    session.tell(None, 0.0)
 
 
 def partial_file(output: Path) -> Path:

@@ -7,6 +7,7 @@ import pytest
 
 from hush import Budget, Domain
 from hush.core.solution import SOLVED
+from hush.mechanisms.aim import restrained_fit
 from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance
 from hush.privacy.exact_sampling import NotPrivateEntropy
@@ -39,7 +40,7 @@ def error(session: Session, table: TinyTable) -> float:
 def test_the_loss_ends_between_the_least_and_that_of_the_truth(restraint):
     session, _ = measured(1)
     best = session.fit(tolerance=0.001).stats["value"]
-    solution = session.restrained_fit(restraint, tolerance=0.001)
+    solution = restrained_fit(session, restraint, tolerance=0.001)
     expected = 0.5 * sum(table.numbers for table in session.measurements)
     assert solution.status == SOLVED
     assert solution is session.model
@@ -51,7 +52,7 @@ def test_the_loss_ends_between_the_least_and_that_of_the_truth(restraint):
 def test_without_restraint_it_is_the_best_fit():
     session, _ = measured(1)
     plain = session.fit(tolerance=0.01)
-    solution = session.restrained_fit(0.0, tolerance=0.01)
+    solution = restrained_fit(session, 0.0, tolerance=0.01)
     assert solution.stats["value"] == plain.stats["value"]
     np.testing.assert_array_equal(solution.value.counts(("a", "b")), plain.value.counts(("a", "b")))
 
@@ -63,7 +64,7 @@ def test_less_noise_is_followed():
         session, table = measured(seed)
         session.fit()
         plain.append(error(session, table))
-        session.restrained_fit(0.15)
+        restrained_fit(session, 0.15)
         restrained.append(error(session, table))
     assert np.mean(restrained) < 0.95 * np.mean(plain)
     assert sum(a < b for a, b in zip(restrained, plain, strict=True)) >= 16
