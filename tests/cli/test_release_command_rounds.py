@@ -192,7 +192,7 @@ def test_plan_says_that_a_budget_is_useless_then_shows_it_and_does_not_save_it(f
     assert shown.stderr.startswith("hush: rho=1e-09 is too small for 2,000 rows")
     assert shown.stderr.count("\n") == 1
     assert not (folder / "plan.hush").exists()
-    made = run_hush(*asked, "--rho", 1, "--max-size-mb", 2, "-o", folder / "plan.hush")
+    made = run_hush(*asked, "--rho", 1, "--max-size-mb", 2, "-o", folder / "plan.hush", "--details")
     assert made.exit_code == 0
     assert "2.0 MB at most (max_size_mb)" in made.output
     assert hush.load(folder / "plan.hush").settings.max_size_mb == 2  # type: ignore[union-attr]

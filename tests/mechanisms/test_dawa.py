@@ -389,7 +389,7 @@ def test_which_columns_are_gridded() -> None:
 
 def test_the_plan_states_one_figure_and_of_what_it_is() -> None:
     plan = hush.plan(prefix(Domain({"income": 4096})), Budget(epsilon=0.1), mechanism="dawa")
-    text = " ".join(str(plan).split())
+    text = " ".join(plan.details().split())
     assert "Noise RMSE 126 over all prefix sums if every level is counted by itself with all of the budget" in text
     assert "coarser ones pay off below about 204,800 rows" in text
     assert "spends epsilon=0.1 of pure DP" in text
@@ -430,6 +430,6 @@ def test_the_plan_counts_exchanged_and_repeated_rows() -> None:
     workload, texts = prefix(Domain({"income": 4096})), []
     for options in ({"neighbours": Neighbours.REPLACE}, {"max_rows_per_unit": 3}):
         plan = DAWA().plan(workload, Budget(epsilon=0.1), **options)
-        texts.append(" ".join(str(plan).split()))
+        texts.append(" ".join(plan.details().split()))
     assert "RMSE 253 over all prefix sums" in texts[0]
     assert "RMSE 379 over all prefix sums" in texts[1]

@@ -43,7 +43,7 @@ def test_with_rows_the_error_is_a_share_of_the_average_cell() -> None:
 
 @pytest.mark.parametrize("width", [40, 80, 100])
 def test_text_keeps_within_the_width(width: int) -> None:
-    assert max(map(len, plan_text(PLAN, width=width).splitlines())) <= max(width, 62)  # 62: the table of tables
+    assert max(map(len, plan_text(PLAN, width=width).splitlines())) <= max(width, 67)  # 67: the table of tables
 
 
 def seconds(work: str) -> tuple[float, float]:
@@ -92,4 +92,16 @@ def test_larger_models_and_more_candidates_are_more_work() -> None:
 def test_facts_survive_a_file(tmp_path: object) -> None:
     path = f"{tmp_path}/plan.hush"
     PLAN.save(path)
-    assert str(hush.load(path)) == str(PLAN)
+    assert hush.load(path).details() == PLAN.details()
+
+
+def test_the_summary_has_the_lines_to_decide_by() -> None:
+    assert list(lines(str(PLAN))) == ["Protects", "Typical error", "Largest error", "Cost"]
+    assert lines(str(PLAN))["Typical error"] == "not known beforehand; at best ± 5 rows on a count of one column"
+    known = hush.plan(hush.Workload.kway(DOMAIN, 1), hush.Budget(rho=0.5), mechanism="residual", max_rows_per_unit=2)
+    facts = lines(str(known))
+    assert facts["Protects"].startswith("all rows of one unit, at most 2: adding or removing them")
+    assert facts["Typical error"] == f"± {known.rmse:.3g} rows on a typical count"
+    assert facts["Largest error"] == f"± {known.max_variance**0.5:.3g} rows"
+    assert facts["Cost"] == "rho=0.5; 0.1 s, plus counting"
+    assert known.details().startswith(str(known))

@@ -99,7 +99,7 @@ def test_the_plan_says_what_the_release_has() -> None:
     plan = hush.plan(release.workload, Budget(rho=2.0), mechanism="residual")
     for index in (0, 1):
         np.testing.assert_allclose(release.term(index).std_error ** 2, plan.query_variances(index).ravel(), rtol=1e-6)
-    assert "2 of sex, region, employed" in str(plan)
+    assert "2 of sex, region, employed" in plan.details()
 
 
 def test_planned_thresholds_are_closer_than_those_of_planned_marginals() -> None:

@@ -72,14 +72,14 @@ def test_a_plan_spends_its_budget_on_counts_and_sums_together(budget: dict, rows
 
 def test_plans_show_the_error_of_sums_and_the_split() -> None:
     plan = hush.plan(WORKLOAD, hush.Budget(rho=0.5))
-    text = str(plan)
+    text = plan.details()
     assert "sum(income) by sex: " in text
     assert "of noise in each" in text
     share = float(sums_share(WORKLOAD))
     assert f"{1 - share:.0%} of the budget for counts, {share:.0%} for sums" in text
-    pure = str(hush.plan(WORKLOAD, hush.Budget(epsilon=1.0, delta=1e-9), max_rows_per_unit=3))
+    pure = hush.plan(WORKLOAD, hush.Budget(epsilon=1.0, delta=1e-9), max_rows_per_unit=3).details()
     assert f"{1 - share:.0%} of the budget for counts, {share:.0%} for sums" in pure
-    adaptive = str(hush.plan(WORKLOAD, hush.Budget(rho=0.5), "aim", max_rows_per_unit=3))
+    adaptive = hush.plan(WORKLOAD, hush.Budget(rho=0.5), "aim", max_rows_per_unit=3).details()
     assert f"{1 - share:.0%} of the budget for counts, {share:.0%} for sums" in adaptive
     entry = plan.to_dict()["sums"][0]
     assert entry["by"] == ["sex"]

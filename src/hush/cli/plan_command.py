@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     "--target-error", type=float, help="Find the smallest budget that reaches this RMSE (or, with maxvar, error)."
 )
 @rows_option("shows errors relative to a uniform table, ")
+@click.option("--details", is_flag=True, help="Show every table, the comparison of mechanisms and the full privacy.")
 @click.option("--thorough", is_flag=True, help="With --mechanism auto: also try what takes long or can win little.")
 @json_options
 @output_options("Save the plan to this file.")
@@ -50,19 +51,20 @@ def plan(
     chosen: MechanismOptions,
     target_error: float | None,
     rows: int | None,
+    details: bool,
     thorough: bool,
     as_json: bool,
     output: OutputOptions,
 ) -> None:
     """Show how accurate a release would be. Reads no data.
 
-    Lists what would be measured on a table with SCHEMA, and the error of each answer.
+    Says what a release of a table with SCHEMA costs and how large its errors are; --details lists every table.
     """
     from rich.console import Console
     from rich.text import Text
 
     from hush.core.rational import shown_up
-    from hush.mechanisms.plan_table import plan_tables
+    from hush.mechanisms.plan_table import plan_summary, plan_tables
     from hush.mechanisms.usefulness import check_rows, check_useful
     from hush.privacy.budget import number_text
 
@@ -86,7 +88,7 @@ def plan(
     if as_json:
         click.echo(json.dumps(plan.to_dict(), indent=2))
     else:
-        console.print(*plan_tables(plan, rows=rows))
+        console.print(*(plan_tables(plan, rows=rows) if details else (plan_summary(plan, rows=rows),)))
     if limit.given and plan.budget.pure and plan.epsilon:
         click.echo(
             "hush: --epsilon without --delta is pure differential privacy, so the noise is Laplace; add --delta 1e-9 "
@@ -111,6 +113,7 @@ def _planned(
     chosen: MechanismOptions,
     target_error: float | None,
     rows: int | None,
+    details: bool,
     thorough: bool,
     unit_rows: int,
 ) -> Plan:

@@ -122,7 +122,7 @@ class Auto(Mechanism):
         if bound is None or bound[0] < best * (1 - GAIN):
             return ""
         gain = max(1 - bound[0] / best, 0.0)
-        win = "cannot win" if gain < 5e-4 else f"cannot win by more than {math.ceil(gain * 1000) / 10:g} %"
+        win = "no better" if gain < 5e-4 else f"at most {math.ceil(gain * 1000) / 10:g} % better"
         return f"{win}; {LATER}"
 
 

@@ -144,7 +144,7 @@ class Independent(Mechanism):
         ]
 
     def work(self, workload: Workload) -> str:
-        return f"{len(workload.domain):,} noisy tables; about 1 s beside counting"
+        return f"{len(workload.domain):,} noisy tables; about 1 s, plus counting"
 
     def memory(self, plan: Plan, schema: Schema) -> int:
         """The columns, and the fit of their model within the schema's rules."""

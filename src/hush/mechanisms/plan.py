@@ -310,11 +310,15 @@ class Plan:
         if self.strategy is None:
             return self.settings.work(self.workload)
         numbers, tables = self.strategy.numbers, self.strategy.tables
-        seconds = 2e-7 * numbers + 1e-4 * tables
         return (
             f"{tables:,} noisy table{'' if tables == 1 else 's'}, {numbers:,} numbers; "
-            f"about {readable(self.strategy.memory)} and {max(seconds, 0.1):,.1f} s beside counting"
+            f"about {readable(self.strategy.memory)} and {self.seconds:,.1f} s, plus counting"
         )
+
+    @property
+    def seconds(self) -> float | None:
+        """Roughly how long measuring takes, beyond counting; None if that depends on the data."""
+        return None if self.strategy is None else max(2e-7 * self.strategy.numbers + 1e-4 * self.strategy.tables, 0.1)
 
     def with_budget(self, budget: Budget) -> Plan:
         """The same strategy with the noise of another budget; nothing is optimised again."""
@@ -480,10 +484,20 @@ class Plan:
 
         return plan_dict(self)
 
-    def __str__(self) -> str:
+    def details(self, *, rows: int | None = None) -> str:
+        """Everything known about the plan as text: every table, the comparison, the privacy.
+
+        `rows` is the expected number of rows, a public guess: errors are then relative to a uniform table.
+        """
         from hush.mechanisms.plan_table import plan_text
 
-        return plan_text(self)
+        return plan_text(self, rows=rows)
+
+    def __str__(self) -> str:
+        """The lines to decide by; `details` has the rest."""
+        from hush.mechanisms.plan_table import plan_text
+
+        return plan_text(self, details=False)
 
     def __repr__(self) -> str:
         return f"Plan({self.mechanism}, {len(self.workload)} tables, {self.budget})"

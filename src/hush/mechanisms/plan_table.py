@@ -1,6 +1,6 @@
-"""The plan as a person reads it: what it measures, how accurate it is, what it costs.
+"""The plan as a person reads it: first the four lines to decide by, then the details.
 
-An adaptive plan does not know its errors beforehand; it shows how it starts instead.
+An adaptive plan does not know its errors beforehand; its details say how it starts instead.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from hush.core.rational import float_up, shown_up
 from hush.mechanisms.usefulness import OneWay, delta_warning, noise_text
 from hush.privacy.budget import Budget, number_text
+from hush.privacy.sensitivity import Neighbours
 from hush.render.text_table import TextColumn, TextTable, counted, number_columns
 from hush.schema.schema import drafted_text
 from hush.workloads import Term
@@ -21,36 +22,77 @@ from hush.workloads import Term
 if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan
 
-SHARE = 0.1  # of an average cell
-MOST_ROWS = 24
-WORTH_A_THOUGHT = 1.5  # times the least error, for a stronger promise
+TENTH_OF_CELL = 0.1  # the error, over an average cell, that the number of rows is given for
+MOST_LISTED_TABLES = 24
+LARGEST_ERROR_RATIO = 1.5  # for which a stronger promise is worth a thought
 
 
-def plan_text(plan: Plan, *, rows: int | None = None, width: int = 100) -> str:
-    """The whole description as plain text."""
-    return "\n".join(table.text(width) for table in plan_tables(plan, rows=rows))
+def plan_text(plan: Plan, *, rows: int | None = None, width: int = 100, details: bool = True) -> str:
+    """The plan as plain text: the summary, and the details if they are asked for."""
+    tables = plan_tables(plan, rows=rows) if details else (plan_summary(plan, rows=rows),)
+    return "\n\n".join(table.text(width) for table in tables)
 
 
-def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, TextTable]:
-    """The tables of a plan with their errors; then its totals, its privacy and its resources.
-
-    With `rows`, the expected number of rows, errors are relative to the cells of a uniform table of that many rows;
-    without it, the table says how many rows make the error a tenth of such a cell.
-    """
+def plan_summary(plan: Plan, *, rows: int | None = None) -> TextTable:
+    """The lines to decide by: who is protected, the typical and the largest error, the cost; and warnings."""
+    unit = "one row" if plan.max_rows_per_unit == 1 else f"all rows of one unit, at most {plan.max_rows_per_unit:,}"
+    change = "adding or removing" if plan.neighbours is Neighbours.ADD_REMOVE else "changing"
+    it = "it" if plan.max_rows_per_unit == 1 else "them"
+    typical = largest = "not known beforehand: what is measured depends on the data"
+    if plan.rmse is not None:
+        typical = f"± {_short(plan.rmse)} rows on a typical count"
+        most = plan.max_variance
+        largest = "not known: the queries are not listed" if most is None else f"± {_short(math.sqrt(most))} rows"
+    elif plan.strategy is not None:
+        typical = largest = _short(None)
+    elif not plan.adaptive:
+        typical = largest = plan.settings.states
+    elif plan.settings.told_by_columns:
+        columns = plan.settings.columns(plan.workload)
+        best = OneWay.of(plan, columns, plan.rho / len(columns))
+        typical = f"not known beforehand; at best ± {noise_text(best.stddev)} rows on a count of one column"
+    time = plan.settings.work(plan.workload) if plan.strategy is None else f"{plan.seconds:,.1f} s, plus counting"
     lines = [
-        *(_adaptive_facts(plan, rows) if plan.strategy is None else _errors(plan)),
-        *_sums(plan),
-        ("Privacy", _privacy(plan)),
-        ("Unit", f"{_unit(plan.max_rows_per_unit)}; neighbours: {plan.neighbours.value}"),
-        ("Work", plan.work),
+        ("Protects", f"{unit}: {change} {it} barely changes the result"),
+        ("Typical error", typical),
+        ("Largest error", largest),
+        ("Cost", f"{plan.budget if plan.rho else 'no budget: nothing is measured'}; {time}"),
     ]
     if plan.domain.from_private_data:
         drafted = drafted_text(plan.domain.clique(plan.domain.from_private_data))
         lines.append(("Warning", f"levels of the schema were {drafted}; `release` refuses such a plan"))
     if (warning := delta_warning(plan.budget, rows)) is not None:
         lines.append(("Warning", warning))
+    facts = TextTable.facts(lines)
+    title = f"{plan.mechanism}: {counted(len(plan.workload), 'table')}, {plan.workload.queries:,} numbers"
+    return TextTable(columns=facts.columns, rows=facts.rows, title=title)
+
+
+def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, TextTable, TextTable]:
+    """The summary; the tables of a plan with their errors; then the comparison, privacy and resources.
+
+    With `rows`, the expected number of rows, errors are relative to the cells of a uniform table of that many rows;
+    without it, the table says how many rows make the error a tenth of such a cell.
+    """
+    if plan.strategy is None:
+        facts = _adaptive_facts(plan, rows)
+    else:
+        largest = None if plan.max_variance is None else math.sqrt(plan.max_variance)
+        error = f"RMSE {_short(plan.rmse)}, largest standard error {_short(largest)}"
+        facts = [("Error", error), *_comparison(plan), ("How good", plan.optimality)]
+    unit = "a person or other unit is one row"
+    if (rows_per_unit := plan.max_rows_per_unit) > 1:
+        noise = f"noise is {rows_per_unit:,} times that for 1 row per unit"
+        unit = f"a unit is at most {rows_per_unit:,} rows, others are left out; {noise}"
+    lines = [
+        *facts,
+        *_sums(plan),
+        ("Privacy", _privacy(plan)),
+        ("Unit", f"{unit}; neighbours: {plan.neighbours.value}"),
+        ("Work", plan.work),
+    ]
     tables = _asked(plan) if plan.strategy is None else _expected(plan, rows)
-    return tables, TextTable.facts(lines)
+    return plan_summary(plan, rows=rows), tables, TextTable.facts(lines)
 
 
 def plan_dict(plan: Plan) -> dict[str, Any]:
@@ -66,7 +108,7 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
         "max_rows_per_unit": plan.max_rows_per_unit,
         "from_private_data": list(plan.domain.clique(plan.domain.from_private_data)),
         "rmse": plan.rmse,
-        "max_std_error": _root(plan.max_variance),
+        "max_std_error": None if plan.max_variance is None else math.sqrt(plan.max_variance),
         "lower_bound": None if plan.lower_bound is None else plan.lower_bound[0],
         "optimality": plan.optimality,
         "work": plan.work,
@@ -76,7 +118,7 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
         else {
             "mechanism": plan.alternative.mechanism,
             "rmse": plan.alternative.rmse,
-            "noise": _noise(plan.alternative),
+            "noise": None if plan.alternative.strategy is None else plan.alternative.strategy.noise.value,
         },
         "tables": [
             {"columns": list(term.clique), "name": term.text, "numbers": term.queries, "std_error": error}
@@ -118,7 +160,7 @@ def _asked(plan: Plan) -> TextTable:
     """The number of tables in the workload for each number of columns, and their sizes."""
     columns = (
         TextColumn(heading="tables asked"),
-        *number_columns("tables", "cells of the least", "cells of the largest"),
+        *number_columns("tables", "smallest table (cells)", "largest table (cells)"),
     )
     orders: dict[int, list[int]] = {}
     for term in plan.workload:
@@ -127,7 +169,7 @@ def _asked(plan: Plan) -> TextTable:
         (f"{order}-way" if order else "(total)", f"{len(cells):,}", f"{min(cells):,}", f"{max(cells):,}")
         for order, cells in sorted(orders.items())
     ]
-    return TextTable(columns=columns, rows=rows, title=_title(plan))
+    return TextTable(columns=columns, rows=rows)
 
 
 def _adaptive_facts(plan: Plan, rows: int | None) -> list[tuple[str, str]]:
@@ -140,16 +182,12 @@ def _adaptive_facts(plan: Plan, rows: int | None) -> list[tuple[str, str]]:
         best = OneWay.of(plan, columns, plan.rho / len(columns))
         tables = "the one-way table" if len(columns) == 1 else f"the {len(columns):,} one-way tables"
         noise = f"a count in {tables} has standard error {noise_text(best.stddev)} if all of the budget goes to them"
-        lines.append(("At best", f"{noise}, {_beside_cell(best, rows)}"))
+        needed = int(np.ceil(float(f"{best.stddev * best.cells / TENTH_OF_CELL:.2g}")))
+        relative = f"{TENTH_OF_CELL:.0%} of the average cell at {needed:,} rows"
+        if rows is not None:
+            relative = f"{best.stddev * best.cells / rows:.2%} of the average cell of {rows:,} rows"
+        lines.append(("At best", f"{noise}, that is {relative}"))
     return [*lines, *plan.settings.describe(plan), ("How good", plan.optimality)]
-
-
-def _beside_cell(best: OneWay, rows: int | None) -> str:
-    """The standard error of a count as a share of the average cell."""
-    if rows is not None:
-        return f"that is {best.stddev * best.cells / rows:.2%} of the average cell of {rows:,} rows"
-    needed = int(np.ceil(float(f"{best.stddev * best.cells / SHARE:.2g}")))
-    return f"that is {SHARE:.0%} of the average cell at {needed:,} rows"
 
 
 def _expected(plan: Plan, rows: int | None) -> TextTable:
@@ -160,7 +198,7 @@ def _expected(plan: Plan, rows: int | None) -> TextTable:
     )
     errors, terms = np.sqrt(plan.term_variances), plan.workload.terms
     entries: list[tuple[str, str, int]] = []  # the name, how many tables, and the index of the term that is shown
-    if len(terms) <= MOST_ROWS:
+    if len(terms) <= MOST_LISTED_TABLES:
         entries = [(term.text, "1", index) for index, term in enumerate(terms)]
     else:
         orders = np.array([len(term.clique) for term in terms])
@@ -175,15 +213,7 @@ def _expected(plan: Plan, rows: int | None) -> TextTable:
         (name, tables, f"{terms[i].queries:,}", _short(errors[i]), _relative(errors[i], terms[i], rows))
         for name, tables, i in entries
     ]
-    return TextTable(columns=columns, rows=shown, title=_title(plan))
-
-
-def _errors(plan: Plan) -> list[tuple[str, str]]:
-    return [
-        ("Error", f"RMSE {_short(plan.rmse)}, largest standard error {_short(_root(plan.max_variance))}"),
-        *_comparison(plan),
-        ("How good", plan.optimality),
-    ]
+    return TextTable(columns=columns, rows=shown)
 
 
 def _comparison(plan: Plan) -> list[tuple[str, str]]:
@@ -198,7 +228,7 @@ def _comparison(plan: Plan) -> list[tuple[str, str]]:
     noise = "" if plan.alternative is None else f" {'with Laplace noise' if plan.epsilon else 'with Gaussian noise'}"
     lines = [("Compared", f"RMSE by mechanism: {', '.join(tried)}; {plan.mechanism}{noise} is taken")]
     lines.extend(
-        ("Not tried" if entry.skipped else "Left out", f"{entry.name}: {entry.reason}")
+        ("Skipped" if entry.skipped else "Left out", f"{entry.name}: {entry.reason}")
         for entry in plan.ranking
         if entry.rmse is None
     )
@@ -218,7 +248,7 @@ def _choice(plan: Plan, other: Plan | None) -> list[tuple[str, str]]:
             f"{_short(other.rmse)}: --mechanism {other.mechanism}, or mechanism={other.mechanism!r}"
         )
         return [("Choice", text)]
-    if other.epsilon is None or other.rmse > WORTH_A_THOUGHT * plan.rmse:
+    if other.epsilon is None or other.rmse > LARGEST_ERROR_RATIO * plan.rmse:
         return []
     promise = f"the stronger promise of epsilon={shown_up(other.epsilon)}"
     return [("Choice", f"Laplace noise would keep {promise} at RMSE {_short(other.rmse)}; for that, leave delta out")]
@@ -244,29 +274,11 @@ def _privacy(plan: Plan) -> str:
     return f"{plan.budget}; {spends}, that is {worth}"
 
 
-def _noise(plan: Plan) -> str | None:
-    return None if plan.strategy is None else plan.strategy.noise.value
-
-
-def _unit(rows: int) -> str:
-    if rows == 1:
-        return "a person or other unit is one row"
-    return f"a unit is at most {rows:,} rows, others are left out; noise is {rows:,} times that for 1 row per unit"
-
-
-def _title(plan: Plan) -> str:
-    return f"{plan.mechanism}: {counted(len(plan.workload), 'table')}, {plan.workload.queries:,} numbers"
-
-
 def _relative(error: float, term: Term, rows: int | None) -> str:
     """The error relative to the cell of a uniform table, for tables with disjoint cells."""
     if not term.plain:
         return "-"
-    return f"{error * term.queries / rows:.2%}" if rows else f"{_short(error * term.queries / SHARE)}"
-
-
-def _root(variance: float | None) -> float | None:
-    return None if variance is None else math.sqrt(variance)
+    return f"{error * term.queries / rows:.2%}" if rows else f"{_short(error * term.queries / TENTH_OF_CELL)}"
 
 
 def _short(value: float | None) -> str:

@@ -266,7 +266,7 @@ class _Contract:
         plan.save(folder / "plan.hush", overwrite=True)
         again = load(folder / "plan.hush")
         _require(isinstance(again, Plan), "the file of a plan holds no plan")
-        same = (plan.mechanism, plan.settings.pack_settings(), plan.rho, plan.epsilon, plan.rmse, str(plan))
+        same = (plan.mechanism, plan.settings.pack_settings(), plan.rho, plan.epsilon, plan.rmse, plan.details())
         loaded = (again.mechanism, again.settings.pack_settings(), again.rho, again.epsilon, again.rmse, str(again))  # type: ignore[union-attr]
         _require(again.settings == plan.settings, "the settings in a file differ from those of its plan")  # type: ignore[union-attr]
         _require(_without_ranking(same) == _without_ranking(loaded), "a plan differs from the one in its file")
@@ -375,7 +375,9 @@ def affordable(cost: Cost, plan: Plan) -> bool:
 def _without_ranking(facts: tuple[Any, ...]) -> tuple[Any, ...]:
     """Facts of a plan; which mechanisms were compared is not kept in files."""
     *plain, text = facts
-    lines = [line for line in text.splitlines() if not line.startswith(("Compared", "Left out", "Also", "    "))]
+    lines = [
+        line for line in text.splitlines() if not line.startswith(("Compared", "Left out", "Skipped", "Also", "    "))
+    ]
     return (*plain, lines)
 
 
