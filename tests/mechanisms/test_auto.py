@@ -136,7 +136,7 @@ def test_a_search_that_cannot_win_is_not_started(monkeypatch: pytest.MonkeyPatch
     assert noise_of(quick) is NoiseKind.LAPLACE
     assert note(quick, "matrix").startswith("no better; --thorough")  # even the bound of Gaussian noise is above
     assert note(quick, "hdmm").startswith("no better; --thorough")
-    assert "Skipped    hdmm: no better" in quick.details()
+    assert "Skipped   hdmm: no better" in quick.details()
     rho = hush.Budget(rho=BUDGET.rho)
     monkeypatch.setattr(auto, "GAIN", 0.5)
     assert "% better" in note(hush.plan(ages(), rho), "matrix")

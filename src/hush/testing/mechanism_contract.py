@@ -267,7 +267,7 @@ class _Contract:
         again = load(folder / "plan.hush")
         _require(isinstance(again, Plan), "the file of a plan holds no plan")
         same = (plan.mechanism, plan.settings.pack_settings(), plan.rho, plan.epsilon, plan.rmse, plan.details())
-        loaded = (again.mechanism, again.settings.pack_settings(), again.rho, again.epsilon, again.rmse, str(again))  # type: ignore[union-attr]
+        loaded = (again.mechanism, again.settings.pack_settings(), again.rho, again.epsilon, again.rmse, again.details())  # type: ignore[union-attr]
         _require(again.settings == plan.settings, "the settings in a file differ from those of its plan")  # type: ignore[union-attr]
         _require(_without_ranking(same) == _without_ranking(loaded), "a plan differs from the one in its file")
         release = again.release(self.table)  # type: ignore[union-attr]
