@@ -113,7 +113,6 @@ def _planned(
     chosen: MechanismOptions,
     target_error: float | None,
     rows: int | None,
-    details: bool,
     thorough: bool,
     unit_rows: int,
 ) -> Plan:

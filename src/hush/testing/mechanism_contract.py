@@ -266,8 +266,10 @@ class _Contract:
         plan.save(folder / "plan.hush", overwrite=True)
         again = load(folder / "plan.hush")
         _require(isinstance(again, Plan), "the file of a plan holds no plan")
-        same = (plan.mechanism, plan.settings.pack_settings(), plan.rho, plan.epsilon, plan.rmse, plan.details())
-        loaded = (again.mechanism, again.settings.pack_settings(), again.rho, again.epsilon, again.rmse, again.details())  # type: ignore[union-attr]
+        same, loaded = (
+            (each.mechanism, each.settings.pack_settings(), each.rho, each.epsilon, each.rmse, each.details())  # type: ignore[union-attr]
+            for each in (plan, again)
+        )
         _require(again.settings == plan.settings, "the settings in a file differ from those of its plan")  # type: ignore[union-attr]
         _require(_without_ranking(same) == _without_ranking(loaded), "a plan differs from the one in its file")
         release = again.release(self.table)  # type: ignore[union-attr]
