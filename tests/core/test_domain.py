@@ -53,7 +53,7 @@ def test_order_matters_for_equality() -> None:
 
 @pytest.mark.parametrize("size", [0, -1, 1.0, True, "3", None])
 def test_sizes_that_are_none(size: object) -> None:
-    with pytest.raises(DomainError, match="'a' has size .*: expected an integer >= 1"):
+    with pytest.raises(DomainError, match="'a': size=.*: expected a whole number of at least 1"):
         Domain({"a": size})
 
 

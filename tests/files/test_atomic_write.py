@@ -102,7 +102,9 @@ def test_only_regular_files_are_replaced(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "to-pipe").symlink_to("pipe")
-    with pytest.raises(HushError, match=r"cannot write .*: it is no regular file and is not replaced; choose another"):
+    with pytest.raises(
+        HushError, match=r"cannot write .*: it is not a regular file and is not replaced; choose another"
+    ):
         write_whole(tmp_path / name, b"new")
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     assert sorted(os.listdir(tmp_path)) == ["folder", "pipe", "to-pipe"]

@@ -235,7 +235,7 @@ def test_bad_input_is_refused_before_long_work(monkeypatch: pytest.MonkeyPatch) 
         nonnegative_squares(lambda x: x, np.ones(2), accuracy=0)
     with pytest.raises(WorkloadError, match="expected a vector of finite numbers"):
         nonnegative_squares(lambda x: x, np.array([np.nan]), accuracy=1)
-    monkeypatch.setattr("hush.core.memory.UNCHECKED", 0)
+    monkeypatch.setattr("hush.core.memory.UNCHECKED_BYTES", 0)
     monkeypatch.setattr("hush.core.memory.available_memory", lambda: 1000)
     with pytest.raises(SizeError, match="kind='nonnegative'"):
         nonnegative_cells(answers, estimates, ASKED)

@@ -232,7 +232,7 @@ def test_memory_is_predicted_before_it_is_taken(monkeypatch: pytest.MonkeyPatch)
     plan = select_residual(PLAIN, rho=0.5).value
     found = reconstruction(plan, noisy_answers(plan, 7))
     monkeypatch.setattr(measurement, "available_memory", lambda: 100)
-    monkeypatch.setattr("hush.core.memory.UNCHECKED", 0)
+    monkeypatch.setattr("hush.core.memory.UNCHECKED_BYTES", 0)
     monkeypatch.setattr("hush.core.memory.available_memory", lambda: 100)
     with pytest.raises(SizeError, match="drop an attribute"):
         Measurements(plan)

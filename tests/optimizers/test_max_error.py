@@ -69,7 +69,7 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         least_max_error(np.eye(2), power=1)
     with pytest.raises(SizeError, match="limit 8192"):
         least_max_error(np.ones((8193, 2)))
-    monkeypatch.setattr("hush.core.memory.UNCHECKED", 0)
+    monkeypatch.setattr("hush.core.memory.UNCHECKED_BYTES", 0)
     monkeypatch.setattr("hush.core.memory.available_memory", lambda: 1000)
     with pytest.raises(SizeError, match="6 queries on 6 cells: 4.6 KB needed, 1.0 KB free; ask fewer"):
         least_max_error(np.tri(6))

@@ -169,7 +169,7 @@ def test_bad_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="read-only"):
         release.nonnegative_cells()[0, 0, 0] = 1.0
     fresh = released("direct")
-    monkeypatch.setattr("hush.core.memory.UNCHECKED", 0)
+    monkeypatch.setattr("hush.core.memory.UNCHECKED_BYTES", 0)
     monkeypatch.setattr("hush.core.memory.available_memory", lambda: 1000)
     with pytest.raises(SizeError, match="use tables"):
         fresh.nonnegative_term(0)

@@ -154,8 +154,8 @@ def test_repr_says_kinds_sizes_and_unit() -> None:
     ("given", "message"),
     [
         ({"max_rows": 2}, "max_rows = 2 cannot be enforced without an id column"),
-        ({"column": "id", "max_rows": 0}, "max_rows = 0: expected an integer >= 1"),
-        ({"column": "id", "max_rows": True}, "max_rows = True: expected an integer >= 1"),
+        ({"column": "id", "max_rows": 0}, "max_rows=0: expected a whole number of at least 1"),
+        ({"column": "id", "max_rows": True}, "max_rows=True: expected a whole number of at least 1"),
         ({"column": " "}, "column = ' ': expected the name of the id column"),
         ({"column": 3}, "column = 3: expected the name of the id column"),
     ],

@@ -73,7 +73,7 @@ def test_the_key_must_be_true_or_false() -> None:
         read_toml(wrong)
     with pytest.raises(SchemaError, match=r"column 'a': from_private_data=1: expected True or False"):
         Boolean(name="a", from_private_data=1)
-    with pytest.raises(DomainError, match=r"from_private_data = 1: expected True or False"):
+    with pytest.raises(DomainError, match=r"from_private_data=1: expected True or False"):
         replace(LEARNED, from_private_data=1)
 
 

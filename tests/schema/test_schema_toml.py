@@ -217,7 +217,7 @@ BAD = {
     ),
     "no rows per unit": (
         column('kind = "boolean"') + "\n[unit]\ncolumn = 'id'\nmax_rows = 0",
-        "max_rows = 0: expected an integer >= 1",
+        "max_rows=0: expected a whole number of at least 1",
     ),
     "unit that is counted": (
         column('kind = "boolean"') + "\n[unit]\ncolumn = 'x'",

@@ -172,7 +172,7 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         gram_factor(np.ones((2, 3)))
     with pytest.raises(WorkloadError, match="no negative eigenvalue"):
         gram_factor(-np.eye(2))
-    monkeypatch.setattr("hush.core.memory.UNCHECKED", 0)
+    monkeypatch.setattr("hush.core.memory.UNCHECKED_BYTES", 0)
     monkeypatch.setattr("hush.core.memory.available_memory", lambda: 1000)
     with pytest.raises(SizeError, match="best strategy for 10 cells: 8.0 KB needed, 1.0 KB free; coarsen"):
         optimal_gram(np.tri(10))

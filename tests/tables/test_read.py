@@ -60,7 +60,7 @@ def test_units(connection) -> None:
         read(DATA, DOMAIN, max_rows_per_unit=3)
     with pytest.raises(DataError, match="has no column 'who'"):
         read(DATA, DOMAIN, unit="who")
-    with pytest.raises(SchemaError, match="max_rows = 0: expected an integer >= 1"):
+    with pytest.raises(SchemaError, match="max_rows=0: expected a whole number of at least 1"):
         read(connection, DOMAIN, table="t", unit="who", max_rows_per_unit=0)
     assert read(DATA, DOMAIN).unit == Unit()
 

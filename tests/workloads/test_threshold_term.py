@@ -132,7 +132,7 @@ def test_more_than_2_to_the_63_answers_are_refused() -> None:
 
 
 def test_answers_that_do_not_fit_into_memory_are_refused(monkeypatch) -> None:
-    monkeypatch.setattr("hush.core.memory.UNCHECKED", 0)
+    monkeypatch.setattr("hush.core.memory.UNCHECKED_BYTES", 0)
     monkeypatch.setattr("hush.core.memory.available_memory", lambda: 100)
     with pytest.raises(SizeError, match="the answers of 1 of a, b: 192 B needed, 100 B free; use"):
         ThresholdTerm(("a", "b"), (3, 4), 1).exact_answers(np.ones((3, 4)))

@@ -1,7 +1,7 @@
-"""Compiled kernels: numba's `njit`, put off until a kernel is called.
+"""Compiled kernels: numba's `njit`, but numba is imported only when a kernel is first called.
 
 Importing numba takes longer than most queries, and many commands need no kernel. Kernels call each other by name, so
-the first call of one hands all kernels that its module names to numba.
+the first call of a kernel passes all kernels named in its module to numba.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
 
-_LOCK = threading.RLock()
+_COMPILE_LOCK = threading.RLock()
 
 
 class Kernel:
-    """A function that goes to numba when it is first called."""
+    """A function that numba compiles when it is first called."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         update_wrapper(self, function)
@@ -28,8 +28,8 @@ class Kernel:
         return (self.dispatcher() if dispatcher is None else dispatcher)(*arguments)
 
     def dispatcher(self) -> Callable[..., Any]:
-        """Numba's function, which takes the kernel's place in its module along with those that it may call."""
-        with _LOCK:
+        """The function of numba, which replaces the kernel in its module, together with all kernels it may call."""
+        with _COMPILE_LOCK:
             if self._dispatcher is None:
                 import numba
 
@@ -40,7 +40,7 @@ class Kernel:
                 elsewhere = {name: kernels[name].dispatcher() for name in kernels.keys() - here.keys()}
                 ready = {name: numba.njit(**kernel.options)(kernel.function) for name, kernel in here.items()}
                 names.update({name: value for name, value in (ready | elsewhere).items() if name in kernels})
-                for name, kernel in here.items():  # last: other threads call what is set here
+                for name, kernel in here.items():  # last, since other threads call what is set here
                     kernel._dispatcher = ready[name]
             assert self._dispatcher is not None  # noqa: S101
             return self._dispatcher

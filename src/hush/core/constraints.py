@@ -1,4 +1,4 @@
-"""Constraints: combinations of codes that no row can have, stated without looking at rows; and contradictions."""
+"""Constraints: combinations of codes that no row can have, stated without looking at rows; and their contradictions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from hush.core.arrays import Booleans, Integers, axes_outside, reordered
 from hush.core.domain import Clique, Domain, domain_of
 from hush.core.errors import DomainError, SizeError, shown
 from hush.core.memory import readable
+from hush.core.validation import check_flag
 
 if TYPE_CHECKING:
     from hush.schema import Schema
 
-MOST_AXES = 63  # of 64 that arrays have, since operators work on several tables at once
-LARGEST_TABLE = 2**25  # cells in all: a byte each here, eight bytes each as log-potentials
-_MOST_WORK = 2**30  # that a search for contradictions may do, beside two passes over all tables; about two seconds
+MOST_AXES = 63  # numpy arrays have up to 64, and operators need one for several tables at once
+LARGEST_TABLE = 2**25  # cells of all constraints: a byte each here, eight bytes each as log-potentials
+_MOST_WORK = 2**30  # of a search for contradictions, in units of `_work`, on top of two passes; about two seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -55,10 +56,7 @@ class Constraint:
             )
         if not table.any():
             raise DomainError(f"constraint over {names!r} forbids every combination, so no row is possible; allow some")
-        if not isinstance(learned := self.from_private_data, bool):
-            raise DomainError(
-                f"constraint over {names!r}: from_private_data = {shown(learned)}: expected True or False"
-            )
+        check_flag(DomainError, f"constraint over {names!r}: from_private_data", self.from_private_data)
         table.flags.writeable = False
         object.__setattr__(self, "clique", names)
         object.__setattr__(self, "allowed", table)
@@ -286,21 +284,23 @@ def _codes(domain: Domain, names: Clique, combinations: Iterable[Iterable[int]])
 
 
 def contradiction(domain: Domain, constraints: Iterable[Constraint]) -> str | None:
-    """Why no row satisfies all constraints, or None where pairwise consistency finds no reason.
+    """Why no row satisfies all constraints, or None if pairwise consistency finds no contradiction.
 
-    Tables are thinned until any two agree on what they share: with L_r the combinations of r that are left,
-    L_r <- {x_r in L_r : x_{r∩s} in pi_{r∩s}(L_s) for every s}. An empty L_r is a contradiction. If none is empty, a row
-    is sure to exist only where the cliques form a junction tree: three attributes of two levels that must all differ
-    pass. Exact inference decides the rest: there the normaliser has log Z = -inf.
+    Combinations are removed until any two tables agree on the attributes they share: with L_r the combinations of r
+    that remain, L_r <- {x_r in L_r : x_{r∩s} in pi_{r∩s}(L_s) for every s}. An empty L_r is a contradiction. If none is
+    empty, a row is certain to exist only if the cliques form a junction tree: three attributes of two levels that must
+    all differ pass. Exact inference decides those cases, with log Z = -inf.
 
-    The work grows with the cells of the tables and with their number, not with its square. A search that goes on for
-    much longer ends with None.
+    The work grows with the cells of the tables and with their number, not with its square. A search that takes too long
+    returns None.
 
     >>> domain = Domain({"a": 2, "b": 2})
     >>> rules = [Constraint.allow(domain, ("a", "b"), [(0, 0), (1, 0)]), Constraint.forbid(domain, ("b",), [(0,)])]
     >>> contradiction(domain, rules)
     "the constraints leave no possible value of 'b'; relax one of those over ('a', 'b'), ('b',)"
     """
+    # The combinations that each clique still allows, and for each set of attributes that cliques share, those that all
+    # of them still allow.
     remaining: dict[Clique, Booleans] = {}
     for constraint in check_constraints(domain, constraints):
         known = remaining.get(constraint.clique)
@@ -311,6 +311,7 @@ def contradiction(domain: Domain, constraints: Iterable[Constraint]) -> str | No
     for names, cliques in holders.items():
         for clique in cliques:
             shared[clique].append(names)
+    # Take a clique, remove what others no longer allow, and queue the cliques that its own removals affect.
     queue, waiting = deque(remaining), set(remaining)
     work = {clique: _work(domain, clique) * (1 + len(shared[clique])) for clique in remaining}
     most = _MOST_WORK + 2 * sum(work.values())
@@ -322,8 +323,11 @@ def contradiction(domain: Domain, constraints: Iterable[Constraint]) -> str | No
         for names in shared[clique]:
             table &= agreed[names].reshape([domain[name] if name in names else 1 for name in clique])
         if not table.any():
-            near = {other for names in shared[clique] for other in holders[names]} | {clique}
-            return _message(clique, [other for other in remaining if other in near])
+            sharing = {other for names in shared[clique] for other in holders[names]} | {clique}
+            near = [other for other in remaining if other in sharing]
+            what = f"value of {clique[0]!r}" if len(clique) == 1 else f"combination of {', '.join(map(repr, clique))}"
+            listed = ", ".join(map(repr, near[:4])) + (f" and {len(near) - 4} more" if len(near) > 4 else "")
+            return f"the constraints leave no possible {what}; relax one of those over {listed}"
         for names in shared[clique]:
             possible = table.any(axis=axes_outside(clique, names))
             if (agreed[names] & ~possible).any():
@@ -335,16 +339,16 @@ def contradiction(domain: Domain, constraints: Iterable[Constraint]) -> str | No
 
 
 def _work(domain: Domain, clique: Clique) -> int:
-    """How long a look at a table takes, in units of about two nanoseconds: tables of many axes are slow."""
+    """The time to process a table, in units of about two nanoseconds: tables of many axes are slow."""
     return 2**13 + domain.size(clique) * len(clique) ** 2 // 64
 
 
 def _shared(domain: Domain, cliques: list[Clique]) -> dict[Clique, list[Clique]]:
-    """What two or more of the cliques have in common, each with the cliques that hold it.
+    """The intersections of two or more cliques, each with the cliques that contain it.
 
-    These are the intersections of two or more cliques, without attributes of one level, on which all tables agree.
-    Those who share a set are divided by each further attribute, and every part shares a larger set or holds one clique.
-    Single attributes come first. Larger sets are left out once comparing tables on them takes more than `_MOST_WORK`.
+    Attributes of one level are left out, since all tables agree on them. The cliques that share a set are divided by
+    each further attribute; every part shares a larger set or is a single clique. Single attributes come first. Larger
+    sets are left out once comparing tables on them takes more than `_MOST_WORK`.
     """
     holding: dict[str, list[Clique]] = {}
     for clique in cliques:
@@ -369,12 +373,6 @@ def _shared(domain: Domain, cliques: list[Clique]) -> dict[Clique, list[Clique]]
                     parts[name].append(clique)
         queue.extend(parts.values())
     return sets
-
-
-def _message(emptied: Clique, near: list[Clique]) -> str:
-    what = f"value of {emptied[0]!r}" if len(emptied) == 1 else f"combination of {', '.join(map(repr, emptied))}"
-    names = ", ".join(map(repr, near[:4])) + (f" and {len(near) - 4} more" if len(near) > 4 else "")
-    return f"the constraints leave no possible {what}; relax one of those over {names}"
 
 
 def checked(domain: Domain, constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:

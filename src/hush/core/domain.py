@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from hush.core.errors import DomainError, HushError, close_match, shown
+from hush.core.validation import check_whole
 
 Clique: TypeAlias = tuple[str, ...]
-NEAR = 0.65  # similarity from which an unknown name may be a misspelling
+MISSPELLING_SIMILARITY = 0.65  # from which an unknown name may be a misspelling
 
 
 class Domain:
     """Ordered attributes with their sizes; codes of an attribute of size n are 0 .. n-1.
 
-    `from_private_data` are the attributes whose levels came from private rows; see `hush.Schema`. Plans carry it, and
+    `from_private_data` are the attributes whose levels came from private rows; see `hush.Schema`. Plans store it;
     equality ignores it.
 
     >>> domain = Domain({"age": 85, "sex": 2, "race": 5})
@@ -34,9 +35,7 @@ class Domain:
         for name, size in sizes.items():
             if not isinstance(name, str) or not name:
                 raise DomainError(f"attribute {name!r}: expected a non-empty name")
-            if isinstance(size, bool) or not hasattr(size, "__index__") or size.__index__() < 1:
-                raise DomainError(f"attribute {name!r} has size {shown(size)}: expected an integer >= 1")
-            checked[name] = size.__index__()
+            checked[name] = check_whole(DomainError, f"attribute {name!r}: size", size, least=1)
         self._sizes = checked
         self._positions = {name: position for position, name in enumerate(checked)}
         self.from_private_data = frozenset(self.check(from_private_data))
@@ -52,7 +51,7 @@ class Domain:
         return tuple(self._sizes.values())
 
     def size(self, clique: Iterable[str] | None = None) -> int:
-        """Cells of the table over `clique`: prod n_i, exact at any magnitude; the whole domain by default."""
+        """The number of cells of the table over `clique`, by default over all attributes; exact at any size."""
         return math.prod(self.shape if clique is None else self.sizes(clique))
 
     def sizes(self, clique: Iterable[str]) -> tuple[int, ...]:
@@ -104,11 +103,11 @@ class Domain:
         )
 
     def marked(self, names: Iterable[str]) -> Domain:
-        """The same domain, where the levels of these attributes came from private data as well."""
+        """The same domain, with these attributes added to `from_private_data`."""
         return Domain(self._sizes, from_private_data=self.from_private_data.union(names))
 
     def _unknown(self, name: object) -> str:
-        near = close_match(str(name), self._sizes, NEAR)
+        near = close_match(str(name), self._sizes, MISSPELLING_SIMILARITY)
         hint = f"did you mean {near!r}?" if near else f"known: {', '.join(list(self._sizes)[:12])}"
         if not near and len(self._sizes) > 12:
             hint += f" and {len(self._sizes) - 12} more"
@@ -165,7 +164,7 @@ def listed_cliques(cliques: object) -> list[Iterable[str]]:
 
 
 def clique_batches(domain: Domain, cliques: Iterable[Clique], most_cells: int) -> Iterator[list[Clique]]:
-    """Runs of cliques whose tables have at most so many cells together; a larger table is a run of its own.
+    """Batches of cliques whose tables have at most `most_cells` cells together; a larger table is its own batch.
 
     >>> list(clique_batches(Domain({"a": 2, "b": 3}), [("a",), ("b",), ("a", "b")], 5))
     [[('a',), ('b',)], [('a', 'b')]]
@@ -184,7 +183,7 @@ def clique_batches(domain: Domain, cliques: Iterable[Clique], most_cells: int) -
 
 
 def maximal_cliques(cliques: Iterable[Clique]) -> list[Clique]:
-    """The cliques that lie within no other, once each, in the order given.
+    """The cliques that are subsets of no other, once each, in the order given.
 
     >>> maximal_cliques([("a",), ("a", "b"), ("b", "c"), ("a", "b")])
     [('a', 'b'), ('b', 'c')]

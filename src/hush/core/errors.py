@@ -1,6 +1,6 @@
-"""What can go wrong, as types; each message names the value, the rule and the next step.
+"""The error types of hush; each message names the value, the rule and the next step.
 
-No message holds a private value: a count, a cell, a row number, or how many rows were at fault. `printable` makes names
+No message holds a private value: a count, a cell, a row number, or the number of faulty rows. `printable` makes names
 and labels from files safe to show on a terminal.
 """
 
@@ -95,7 +95,7 @@ class BudgetError(HushError):
 
 
 def close_match(text: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name most like a text but for case, to ask whether it was meant; None if none is, or the text is too long.
+    """The name most similar to a text, ignoring case; None if none is similar, or the text is too long.
 
     >>> close_match("SEX", ["age", "Sex"])
     'Sex'
@@ -121,7 +121,7 @@ class ArchiveError(HushError):
 
 
 class InterruptedRelease(HushError):
-    """A release that was stopped after its charge; `release` holds what was measured until then, and it is paid for."""
+    """A release that was stopped after its charge; `release` holds what was measured, and paid for, until then."""
 
     def __init__(self, message: str, *, release: object = None) -> None:
         super().__init__(message)
@@ -140,7 +140,7 @@ def printable(text: str) -> str:
 
 
 def check_text(what: str, text: str) -> None:
-    """Refuse what no UTF-8 file can hold."""
+    """Refuse text that no UTF-8 file can hold."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -8,16 +8,17 @@ import re
 from pathlib import Path
 
 from hush.core.errors import SizeError
+from hush.core.validation import check_whole
 
 UNKNOWN_MEMORY = 4 * 2**30
-SHARE = 0.75  # of the available memory, by default
-UNCHECKED = 2**25  # bytes; `available_memory` never reports less than twice as many
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+DEFAULT_SHARE = 0.75  # of the available memory, by default
+UNCHECKED_BYTES = 2**25  # requests below this are never refused; `available_memory` reports at least twice as many
+_UNIT_BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNIT_BYTES |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
 def available_memory() -> int:
-    """Bytes available without swapping, within the limit of a container."""
+    """Bytes available without swapping and within the limit of a container."""
     free = UNKNOWN_MEMORY
     try:
         free_kb = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
@@ -47,25 +48,23 @@ def memory_limit(wanted: int | str | None) -> int:
     1610612736
     """
     if wanted is None:
-        return int(SHARE * available_memory())
+        return int(DEFAULT_SHARE * available_memory())
     if isinstance(wanted, str):
         parsed = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)\s*", wanted.upper())
-        if parsed and parsed[2] in _UNITS:
-            wanted = int(float(parsed[1]) * _UNITS[parsed[2]])
-    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
-        raise SizeError(f"memory_limit = {wanted!r}: expected bytes, or a text such as '4GB'")
-    return wanted
+        if parsed and parsed[2] in _UNIT_BYTES:
+            wanted = int(float(parsed[1]) * _UNIT_BYTES[parsed[2]])
+    return check_whole(SizeError, "memory_limit", wanted, least=1, hint=", in bytes, or a text such as '4GB'")
 
 
 def require_memory(needed: int, what: str, remedy: str, *, share: float = 1.0) -> None:
-    """Refuse, before it begins, what needs more bytes than a share of those available."""
-    if needed > UNCHECKED and needed > (free := share * available_memory()):
+    """Refuse work that needs more than a share of the available memory, before it begins."""
+    if needed > UNCHECKED_BYTES and needed > (free := share * available_memory()):
         size = readable(needed) if needed < 2**83 else f"2^{math.log2(needed):.0f} bytes"
         raise SizeError(f"{what}: {size} needed, {readable(free)} free; {remedy}")
 
 
 def cached_cells(most: int) -> int:
-    """The numbers of 8 bytes that a cache may keep: `most`, or what a 64th of the available memory holds."""
+    """How many 8-byte numbers a cache may keep: `most`, or as many as fit in a 64th of the available memory."""
     return min(most, available_memory() // (64 * 8))
 
 

@@ -1,4 +1,4 @@
-"""Solution: what a solver found, how well, and what to do if that was not well enough."""
+"""Solution: the result of a solver, with its status and statistics."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hush.core.errors import ConvergenceError
 Value = TypeVar("Value", covariant=True)
 
 SOLVED = "solved"
-TOLERANCE = 0.01  # of fitted models, unless stated
+TOLERANCE = 0.01  # default of fitted models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution(Generic[Value]):
-    """A value with the state in which its solver stopped.
+    """A value with the status of its solver.
 
-    `status` is "solved", or says what was not reached and what to do about it; `stats` holds numbers such as
+    `status` is "solved", or says what the solver did not reach and what to do; `stats` holds numbers such as
     `iterations`, `value`, `lower_bound` and `gap`.
 
     >>> Solution(value=3, stats={"gap": 0.0}).checked()
@@ -35,7 +35,7 @@ class Solution(Generic[Value]):
         return self.status == SOLVED
 
     def checked(self) -> Value:
-        """The value if it was solved; ConvergenceError with the status, which names the remedy, if not."""
+        """The value; raises ConvergenceError with the status, which names the remedy, if it was not solved."""
         if not self.solved:
             raise ConvergenceError(self.status)
         return self.value

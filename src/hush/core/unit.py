@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hush.core.errors import SchemaError, check_text, printable, shown
+from hush.core.validation import check_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     """Whose presence is hidden: a row (no column), or every row with one value of an id column.
 
-    `max_rows` rows of a unit are used at most; the others are dropped before anything is counted.
+    At most `max_rows` rows of a unit are used; the others are dropped before anything is counted.
     """
 
     column: str | None = None
     max_rows: int = 1
 
     def __post_init__(self) -> None:
-        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or self.max_rows < 1:
-            raise SchemaError(f"unit: max_rows = {shown(self.max_rows)}: expected an integer >= 1")
+        object.__setattr__(self, "max_rows", check_whole(SchemaError, "unit: max_rows", self.max_rows, least=1))
         if self.column is None and self.max_rows != 1:
             raise SchemaError(
                 f"unit: max_rows = {shown(self.max_rows)} cannot be enforced without an id column; name the column"

@@ -1,8 +1,8 @@
-"""Atomic write: every file that hush writes appears whole under its name, or not at all, and then stays.
+"""Atomic write: every file that hush writes appears whole under its name, or not at all.
 
 The steps: write a new hidden file in the same folder, flush it to disk, rename it, flush the folder. A crash or a power
-cut at any of them leaves the old file or the new one, whole; at worst a hidden file stays behind. Once the call
-returns, the new file is on disk.
+cut at any step leaves the old file or the new file, whole; at worst a hidden file remains. Once the call returns, the
+new file is on disk.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import BinaryIO
 
 from hush.core.errors import HushError
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-_NO_FOLDER_SYNC = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP}  # how systems say that folders have none
+_NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_NO_FOLDER_SYNC = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP}  # from systems that cannot flush folders
 
 
 def name_beside(target: Path) -> Path:
@@ -28,13 +28,13 @@ def name_beside(target: Path) -> Path:
 
 
 def check_new(target: str | Path, *, overwrite: bool) -> None:
-    """Refuse a name that is taken, unless the caller wants the file replaced."""
+    """Refuse a name that is taken, unless the file may be overwritten."""
     if not overwrite and os.path.lexists(target):
         raise HushError(f"{target} exists already; choose another name, or replace it with overwrite=True")
 
 
 def write_whole(target: str | Path, content: bytes, error: type[HushError] = HushError) -> None:
-    """Write a file at once; `error` is raised where that fails, and the old file is still there."""
+    """Write a whole file; if that fails, raise `error` and keep the old file."""
     with atomic_write(Path(target), error) as file:
         file.write(content)
 
@@ -43,14 +43,14 @@ def write_whole(target: str | Path, content: bytes, error: type[HushError] = Hus
 def atomic_write(target: Path, error: type[HushError] = HushError) -> Iterator[BinaryIO]:
     """A file to write to, renamed to `target` at the end; after a failure the old file is still there.
 
-    A new file has the mode that the umask leaves, as any file does; one that replaces another keeps its mode. Where
-    `target` is a symbolic link, the file that it leads to is replaced.
+    A new file has the mode of the umask; a file that replaces another keeps its mode. If `target` is a symbolic link,
+    the file that it points to is replaced.
     """
     try:
         place = Path(os.path.realpath(target))
         mode = _mode(place)
         temporary = name_beside(place)
-        handle = os.open(temporary, _FLAGS, 0o666)
+        handle = os.open(temporary, _NEW_FILE_FLAGS, 0o666)
     except (OSError, ValueError) as failure:  # ValueError: a null byte in the path
         raise error(f"cannot write {target}: {_reason(failure)}; choose another place") from None
     try:
@@ -70,7 +70,7 @@ def atomic_write(target: Path, error: type[HushError] = HushError) -> Iterator[B
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power cut, where the system can."""
+    """Make the names in a folder survive a power cut, if the system can."""
     try:
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -83,13 +83,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def _mode(place: Path) -> int | None:
-    """The mode of the file that is replaced, None if there is none; only regular files are."""
+    """The mode of the file to replace, None if there is none; refuses anything but a regular file."""
     try:
         mode = os.stat(place).st_mode
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "it is no regular file and is not replaced")
+        raise OSError(errno.EINVAL, "it is not a regular file and is not replaced")
     return stat.S_IMODE(mode)
 
 

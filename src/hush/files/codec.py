@@ -1,9 +1,10 @@
-"""Codec: what files hold, as declared types that are packed into a manifest and arrays and read back strictly.
+"""Codec: the contents of files as declared types, packed into a manifest and arrays and read back strictly.
 
-A `Stored` type is the format of its content. Its annotations state the kinds and bounds of numbers, the tags of a
-union, and the dtype and dimensions of arrays. In the manifest an array is a name and a fraction is text "n/d".
-`unpack` refuses unknown and missing fields, other types, numbers out of bounds and arrays of another kind. A type has
-an `of` that takes an object apart, and a `build` that puts it together and checks that its fields fit each other.
+A `Stored` type is the format of its content. Its annotations state the types and bounds of numbers, the tags of a
+union, and the dtype and dimensions of arrays. In the manifest an array is a name and a fraction is the text "n/d".
+`unpack` refuses unknown and missing fields, wrong types, numbers out of bounds and arrays of another dtype. By
+convention a type has an `of`, which turns an object into its content, and a `build`, which turns the content into the
+object and checks that its fields fit together.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from hush.core.rational import parse_rational, rational_text
 from hush.files.archive import ArchiveReader
 
 LONGEST_FRACTION = 4096  # characters; the smallest float squared has 1400, and a million would take seconds to read
-# lists of integers become objects, such as the names of a clique; honest ones take about a byte each in the file
-FREE_INTEGERS, MOST_INTEGERS = 2**18, 16
-LARGEST = 1e60  # squares of larger numbers could not be computed as floats
+# Vectors of integers become Python objects, such as the names of a clique, so a file may hold only so many; honest
+# ones take about a byte each in the file.
+INTEGERS_UNCHECKED, INTEGERS_PER_BYTE = 2**18, 16
+LARGEST_FLOAT = 1e60  # squares of larger numbers could not be computed as floats
 _LONGEST_REASON = 300
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -43,7 +45,7 @@ BoolVector = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class Stored(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The content of a file, or of a part of one."""
+    """The content of a file, or of part of a file."""
 
     @classmethod
     def from_attributes(cls, source: object, **fields: Any) -> Self:
@@ -56,7 +58,7 @@ Content = TypeVar("Content")
 
 
 def pack(content: Any, prefix: str = "") -> tuple[Any, Arrays]:
-    """The manifest entry of a content, and its arrays under names made of the fields that lead to them."""
+    """The manifest entry of a content, and its arrays, named by the path of fields that leads to them."""
     arrays: Arrays = {}
     return _plain(content, prefix, arrays), arrays
 
@@ -87,14 +89,19 @@ def _plain(value: Any, path: str, arrays: Arrays) -> Any:
 
 
 def unpack(kind: type[Content] | Any, entry: Any, archive: ArchiveReader | None, what: str) -> Content:
-    """The content of an entry that `pack` wrote; ArchiveError, which says what is wrong, for any other."""
+    """The content of an entry that `pack` wrote; raises ArchiveError, with the reason, for any other entry."""
 
     def decode(declared: Any, value: Any) -> Any:
         try:
             if declared is Fraction:
-                return _fraction(value)
+                if isinstance(value, str) and len(value) > LONGEST_FRACTION:
+                    raise ValueError(f"Expected a fraction of at most {LONGEST_FRACTION} characters")
+                return parse_rational(value, "fraction")
             if declared is Domain:
-                return _domain(value)
+                pairs = msgspec.convert(value, list[tuple[str, int]])
+                if len(dict(pairs)) != len(pairs):
+                    raise ValueError("Expected every attribute once")
+                return Domain(dict(pairs))
             if archive is not None and get_origin(declared) is np.ndarray:
                 return _array(declared, value, archive)
             raise TypeError(f"no way to read {declared!r}")
@@ -112,7 +119,7 @@ def unpack(kind: type[Content] | Any, entry: Any, archive: ArchiveReader | None,
 
 
 def _array(declared: Any, name: Any, archive: ArchiveReader) -> np.ndarray[Any, Any]:
-    """An array of the dtype and the number of dimensions that its annotation states."""
+    """An array, of the dtype and number of dimensions that its annotation states."""
     if not isinstance(name, str):
         raise ValueError("Expected the name of an array")
     shape, dtype = get_args(declared)
@@ -122,22 +129,9 @@ def _array(declared: Any, name: Any, archive: ArchiveReader) -> np.ndarray[Any, 
         raise ValueError(f"Expected array `{name}` of another type of numbers")
     if ... not in axes and values.ndim != len(axes):
         raise ValueError(f"Expected array `{name}` in {len(axes)} dimensions")
-    if declared == IntVector and values.size > FREE_INTEGERS + MOST_INTEGERS * archive.size:
+    if declared == IntVector and values.size > INTEGERS_UNCHECKED + INTEGERS_PER_BYTE * archive.size:
         raise ValueError(f"Expected array `{name}` of fewer integers in a file of {archive.size} bytes")
     return values
-
-
-def _fraction(value: Any) -> Fraction:
-    if isinstance(value, str) and len(value) > LONGEST_FRACTION:
-        raise ValueError(f"Expected a fraction of at most {LONGEST_FRACTION} characters")
-    return parse_rational(value, "fraction")
-
-
-def _domain(value: Any) -> Domain:
-    pairs = msgspec.convert(value, list[tuple[str, int]])
-    if len(dict(pairs)) != len(pairs):
-        raise ValueError("Expected every attribute once")
-    return Domain(dict(pairs))
 
 
 def narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -148,16 +142,16 @@ def narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def require_shape(values: np.ndarray[Any, Any], shape: tuple[int, ...], what: str) -> None:
-    """Refuse an array that does not fit what the file says elsewhere."""
+    """Refuse an array whose shape contradicts other parts of the file."""
     if values.shape != shape:
         raise ArchiveError(f"the file's {what} are of another size than it states; make it anew")
 
 
 def finite(values: FloatVector, size: int, what: str) -> Floats:
-    """An array of that many floats, none of them NaN or too large to compute with."""
+    """An array of `size` floats; refuses NaN and numbers too large to compute with."""
     require_shape(values, (size,), what)
-    if size and not np.abs(values).max() <= LARGEST:  # NaN fails too
-        raise ArchiveError(f"the file's {what} hold NaN, or numbers beyond {LARGEST:g}; make it anew")
+    if size and not np.abs(values).max() <= LARGEST_FLOAT:  # NaN fails too
+        raise ArchiveError(f"the file's {what} hold NaN, or numbers beyond {LARGEST_FLOAT:g}; make it anew")
     return np.array(values, dtype=np.float64, order="C")
 
 

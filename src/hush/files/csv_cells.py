@@ -1,8 +1,9 @@
-"""CSV cells: the one writer of CSV, which keeps text that begins like a formula from being computed.
+"""CSV cells: the only writer of CSV, which keeps spreadsheets from running text as a formula.
 
-A spreadsheet takes a cell that begins with =, +, - or @ for a formula, also after a tab or a line end, and runs what a
-stranger wrote into a level. Such a text gets an apostrophe in front, in cells and in the header. Texts that are numbers
-stay as they are, and so does everything that is no text. hush reads the cell back as the level that it stands for.
+A spreadsheet treats a cell that begins with =, +, - or @, also after a tab or a line end, as a formula, and so runs
+what a stranger typed. Such texts, in cells and in the header, are written with an apostrophe in front. Texts that are
+numbers are written as they are, like everything that is not text. hush reads the cell back as the level that it stands
+for.
 
 Reference: [OWASP, CSV Injection].
 """
@@ -15,17 +16,17 @@ from typing import TYPE_CHECKING, BinaryIO
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_FORMULA = re.compile(r"'*([\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])")  # the last four are their wide forms
-_NUMBER = re.compile(r"\s*[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+_FORMULA_START = re.compile(r"'*([\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])")  # the last four are their wide forms
+_NUMBER_TEXT = re.compile(r"\s*[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
 
 
 def cell_text(text: str) -> str:
-    """The text of a cell that no spreadsheet computes; different for different texts.
+    """The text of a cell that no spreadsheet runs; different for different texts.
 
     >>> [cell_text(text) for text in ("=1+1", "-5", "-5 to 0", "'=1+1", "'tis")]
     ["'=1+1", '-5', "'-5 to 0", "''=1+1", "'tis"]
     """
-    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+    return f"'{text}" if _FORMULA_START.match(text) and not _NUMBER_TEXT.fullmatch(text) else text
 
 
 class CsvWriter:
@@ -66,25 +67,21 @@ def csv_bytes(table: pa.Table) -> bytes:
 
 
 def _cells(table: pa.Table) -> pa.Table:
-    """The table with every text and every name as a cell holds it."""
+    """The table with every text and column name as it is written to a cell."""
     import pyarrow as pa
 
     columns = []
     for column in table.columns:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        columns.append(_text_cells(column) if _is_text(column.type) else column)
+        kind = column.type
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+        columns.append(_text_cells(column) if is_text else column)
     return pa.table(columns, names=[cell_text(name) for name in table.column_names])
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
 def _text_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts as cells; each distinct text is looked at once."""
+    """Texts as cells; each distinct text is converted once."""
     import pyarrow as pa
     from pyarrow import compute
 

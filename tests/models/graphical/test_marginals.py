@@ -205,7 +205,7 @@ def test_what_does_not_fit_is_refused_before_it_is_made():
 def test_an_intermediate_that_does_not_fit_is_refused(monkeypatch):
     model = model_of(Domain({"hub": 500, "x": 60, "y": 60}), [("hub", "x"), ("hub", "y")])
     assert model.counts(("x", "y")).shape == (60, 60)
-    monkeypatch.setattr("hush.core.memory.UNCHECKED", 8 * 10_000)
+    monkeypatch.setattr("hush.core.memory.UNCHECKED_BYTES", 8 * 10_000)
     monkeypatch.setattr("hush.core.memory.available_memory", lambda: 8 * 20_000)
     with pytest.raises(
         SizeError,
