@@ -118,7 +118,7 @@ def test_formulas_from_a_model_have_the_bound_of_their_table() -> None:
 @pytest.mark.parametrize(
     ("attributes", "r", "error", "message"),
     [
-        (CLIQUE, 4, WorkloadError, "at_least=4: expected a whole number from 1 to 3, the number of attributes"),
+        (CLIQUE, 4, WorkloadError, "at least 4 of 3 attributes: expected a whole number from 1 to 3"),
         (CLIQUE, 0, WorkloadError, "at least 0 of 3 attributes"),
         (CLIQUE, True, WorkloadError, "at least True of 3 attributes"),
         (("sex", "sex"), 1, DomainError, "names an attribute twice"),

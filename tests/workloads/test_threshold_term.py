@@ -89,9 +89,9 @@ def test_thresholds_add_and_have_weights() -> None:
 @pytest.mark.parametrize(
     ("columns", "at_least", "cliques", "message"),
     [
-        (3, 4, None, "at_least=4: expected a whole number from 1 to 3, the number of attributes"),
-        (3, 0, None, "at_least=0: expected a whole number from 1 to 3, the number of attributes"),
-        (3, True, None, "at_least=True: expected a whole number from 1 to 3"),
+        (3, 4, None, "at least 4 of 3 attributes: expected a whole number from 1 to 3"),
+        (3, 0, None, "at least 0 of 3 attributes: expected a whole number from 1 to 3"),
+        (3, True, None, "at least True of 3 attributes: expected a whole number from 1 to 3"),
         (5, 2, None, "order=5: expected a whole number from 0 to 4, the number of attributes"),
         (3, 2, [("a", "b")], r"\('a', 'b'\) has 2 columns: expected 3"),
         (2, 1, [("a", "b"), ("b", "a")], "is listed 2 times; list it once, with a larger weight"),

@@ -29,7 +29,7 @@ from hush.core.arrays import Floats, Integers, Numbers
 from hush.core.domain import Clique, Domain
 from hush.core.errors import SizeError, WorkloadError, shown
 from hush.core.memory import require_memory
-from hush.core.validation import check_whole
+from hush.core.validation import is_whole
 from hush.linops import CompoundSymmetric, Identity, LinearOperator
 from hush.privacy.sensitivity import RowNorms
 from hush.workloads.term import AxisMeans, AxisNoise, ProductTerm, Term, check_weight
@@ -232,7 +232,11 @@ def threshold_term(domain: Domain, clique: Iterable[str], at_least: int, weight:
 
 
 def _check_at_least(at_least: int, attributes: int) -> None:
-    check_whole(WorkloadError, "at_least", at_least, least=1, most=attributes, hint=", the number of attributes")
+    if not (is_whole(at_least) and 1 <= at_least <= attributes):
+        raise WorkloadError(
+            f"a threshold of at least {shown(at_least)} of {attributes} attributes: expected a whole number from 1 to "
+            f"{attributes}"
+        )
 
 
 @functools.cache
