@@ -16,7 +16,7 @@ from hush.mechanisms import dualquery
 from hush.mechanisms.dualquery import CellScorer, DrawLikelihood, DualQuery, QueryGame, best_row
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.release.noisy_tables_record import DrawsFile
-from hush.release.rounds import Draw, Round
+from hush.release.record import Draw, Round
 from hush.schema import Unit
 from hush.testing import StoppingTable, TinyTable, check_selection_privacy, neighbours_of, scores_of, selection_law
 from hush.testing.laws import DivergenceError

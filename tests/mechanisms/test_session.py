@@ -19,7 +19,7 @@ from hush.privacy.events import GaussianEvent, SelectionEvent, compose
 from hush.privacy.gate import Gate, watch
 from hush.privacy.sensitivity import RowNorms
 from hush.release.noisy_tables_record import NoisyTablesRecord
-from hush.release.rounds import Round
+from hush.release.record import Round
 from hush.release.statement import Statement
 from hush.schema import ROW
 from hush.strategies.axis_strategy import AxisStrategy

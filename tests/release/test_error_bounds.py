@@ -21,7 +21,7 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
-from hush.release.rounds import LEAST_STDDEV, Round, Scored, measured_in
+from hush.release.record import LEAST_STDDEV, Round, Scored, measured_in
 from hush.strategies.rare_levels import MergedQuery, Merging
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})

@@ -16,7 +16,7 @@ from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
 from hush.release.noisy_tables_record import NoisyTablesRecord
-from hush.release.rounds import Round
+from hush.release.record import Round
 from hush.release.statement import Statement
 from hush.schema import ROW, Schema, Unit
 from hush.testing import TinyTable

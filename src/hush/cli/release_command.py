@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hush.core.domain import Clique
     from hush.mechanisms.plan import Plan
     from hush.mechanisms.release_job import ReleaseJob
-    from hush.release.rounds import Round
+    from hush.release.record import Round
     from hush.tables.table import Table
 
 

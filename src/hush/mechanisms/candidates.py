@@ -30,7 +30,7 @@ from hush.privacy.selection import (
     Scores,
 )
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
-from hush.release.rounds import Round, Scored
+from hush.release.record import Round, Scored
 from hush.strategies.closure import Closure
 from hush.strategies.rare_levels import Merging
 from hush.workloads import ThresholdTerm, Workload

@@ -31,8 +31,8 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.selection import Scores
 from hush.privacy.sensitivity import RowNorms
 from hush.release.noisy_tables_record import DrawsRecord
+from hush.release.record import Draw
 from hush.release.release import Release
-from hush.release.rounds import Draw
 from hush.schema import Schema
 from hush.workloads import Workload
 

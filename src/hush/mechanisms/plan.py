@@ -28,8 +28,8 @@ from hush.privacy.exact_sampling import Entropy
 from hush.privacy.gate import DeclaredStatistic, Request
 from hush.privacy.ledger import Ledger
 from hush.privacy.sensitivity import Neighbours, sensitivity
+from hush.release.record import Round
 from hush.release.release import Release
-from hush.release.rounds import Round
 from hush.release.strategy_record import strategy_inconsistency
 from hush.render.progress_bar import SECONDS_BEFORE_BAR, progress_bar
 from hush.strategies.strategy import NoiseKind, PredictedErrors, Strategy, unit_variance

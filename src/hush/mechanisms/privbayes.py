@@ -25,8 +25,8 @@ from hush.privacy.account import used_up
 from hush.privacy.gate import Counts
 from hush.privacy.selection import Scores
 from hush.privacy.sensitivity import RowNorms
+from hush.release.record import Round
 from hush.release.release import Release
-from hush.release.rounds import Round
 from hush.schema import Schema
 from hush.workloads import Workload
 

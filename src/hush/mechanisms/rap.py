@@ -36,7 +36,7 @@ from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism, TopK
-from hush.release.rounds import Round
+from hush.release.record import Round
 from hush.render.text_table import counted
 from hush.schema import Schema
 from hush.workloads import Workload

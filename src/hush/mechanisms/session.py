@@ -37,8 +37,7 @@ from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.release.noisy_tables_record import NoisyTablesRecord
-from hush.release.record import ONE_RECORD, Record
-from hush.release.rounds import LEAST_STDDEV, Round, Scored
+from hush.release.record import LEAST_STDDEV, ONE_RECORD, Record, Round, Scored
 from hush.release.strategy_record import strategy_record
 from hush.strategies.strategy import Strategy
 from hush.strategies.sum_strategy import SumStrategy

@@ -34,7 +34,7 @@ from hush.inference import l1_bounds
 from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.privacy.measurement import Measurement
 from hush.release.answers import check_level
-from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law, measured_in
+from hush.release.record import LEAST_STDDEV, Round, Scored, gaussian_law, measured_in
 from hush.render.text_table import NO_NUMBER, TextColumn, TextTable, fixed_text, number_columns
 
 if TYPE_CHECKING:

@@ -27,9 +27,8 @@ from hush.models.local.local_fit import LOCAL_ITERATIONS, fit_locally
 from hush.models.relaxed.relaxed_fit import RELAXED_ITERATIONS, RELAXED_ROWS, fit_relaxed, relaxed_bytes
 from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.measurement import Measurement, placed
-from hush.release.bounded_answers import mean_variance
 from hush.release.model import Model
-from hush.release.model_estimates import NO_ROWS, Misfit
+from hush.release.model_estimates import NO_ROWS, Misfit, mean_variance
 from hush.render.progress_bar import SECONDS_BEFORE_BAR, progress_bar
 from hush.schema import Schema, domain_and_constraints
 

@@ -24,12 +24,12 @@ from hush.models.graphical.synthetic_rows import Method, mean_tilts
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers
-from hush.release.bounded_answers import bounded_term_answers, model_answers, table_answers
 from hush.release.copies import CHUNK_ROWS, check_drawing, draw_batches
 from hush.release.model_estimates import Misfit, ModelEstimates
 from hush.release.model_files import save_model, unpack_model
 from hush.release.queryable import AnswerFacts, Queryable
 from hush.release.statement import STAMP, drafted_warning
+from hush.release.term_answers import bounded_term_answers, model_answers, table_answers
 from hush.schema import Schema
 from hush.schema.conditions import Conditions
 from hush.workloads import Term, Workload

@@ -1,18 +1,30 @@
-"""A fitted model as a source of answers without errors, and its misfit: how far noisy numbers are from it."""
+"""The estimates of a fitted model: alone, without errors; or beside unbiased ones, with bounds; and its misfit.
+
+With a bound B on the L1 error of a table and D on that of the number of rows, no cell of the model is off by more than
+(B + D) / 2, which gives its interval. Without a bound it has none.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
-from hush.inference.estimates import Estimates
+from hush.core.errors import QueryError, WorkloadError
+from hush.inference.best_unbiased import UnbiasedEstimates
+from hush.inference.error_law import ErrorLaw
+from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.linops import LinearOperator
 from hush.models.distribution import Distribution
 from hush.privacy.measurement import Measurement
+
+if TYPE_CHECKING:
+    from hush.release.error_bounds import ErrorBounds
 
 
 class ModelEstimates:
@@ -119,3 +131,129 @@ class Misfit:
         numbers = sum(self.numbers[clique] for clique in named)
         clear = max((self._clear[clique] for clique in named), default=0.0)
         return max(LEAST, 1 + clear / math.sqrt(2 * max(numbers, 1)))
+
+
+# The mean squared distance of a model from noisy tables, in variances of the noise, is 1 for a perfect model, 2 for a
+# model that is as far from the truth as the noise is; and less for either if the model follows the noise.
+CLOSER_WITHIN = 1.5
+
+
+class MeasuredEstimates:
+    """Tables of any clique; implements `BoundedEstimates`.
+
+    Inside measured tables: the best linear unbiased estimates, with exact covariances. Elsewhere: the model's counts,
+    with NaN for covariances, and a bound on the L1 error of the whole table where one is known.
+    """
+
+    def __init__(
+        self,
+        distribution: Distribution,
+        unbiased: UnbiasedEstimates | None,
+        bounds: ErrorBounds,
+        measurements: Sequence[Measurement] = (),
+    ) -> None:
+        """`measurements` are what the distribution was fitted to."""
+        self._distribution = distribution
+        self._measurements = measurements
+        self._model = ModelEstimates(distribution)
+        self._unbiased = unbiased
+        self.bounds = bounds
+
+    def closer_model(self, clique: Clique) -> ModelEstimates | None:
+        """The model, for a measured table to which it is probably closer than the noisy tables are; None otherwise.
+
+        The model draws on all tables, so it is closer unless it cannot represent a table as well as the noise shows
+        it, as few relaxed rows under a large budget cannot. The measured tables that hold the clique tell.
+        """
+        if not self.has_covariance(clique):
+            return None
+        distance = self._misfit.where(lambda table: set(self.domain.varying(clique)) <= set(table))
+        return self._model if distance**2 <= CLOSER_WITHIN else None
+
+    @cached_property
+    def _misfit(self) -> Misfit:
+        return Misfit(self._distribution, self._measurements)
+
+    @property
+    def domain(self) -> Domain:
+        return self._model.domain
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The largest tables with exact errors; all attributes where no table has them."""
+        return self._model.cliques if self._unbiased is None else self._unbiased.cliques
+
+    def covers(self, clique: Clique) -> bool:
+        """True: every table can be estimated; `has_covariance` and `l1_bound` say how well."""
+        return self._model.covers(clique)
+
+    def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
+        """None: every table is known cell by cell."""
+
+    def counts(self, clique: Clique) -> Floats:
+        return self._source(clique).counts(clique)
+
+    def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
+        return self._source(clique).covariance(clique, first, second, groups)
+
+    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
+        return self._source(clique).product(clique, blocks)
+
+    def has_covariance(self, clique: Clique) -> bool:
+        """Whether the table lies inside a measured one."""
+        self.domain.check(clique)
+        return self._unbiased is not None and self._unbiased.covers(clique)
+
+    @property
+    def laplace(self) -> bool:
+        return self._unbiased is not None and self._unbiased.laplace
+
+    def alike(self, name: str) -> bool:
+        return self._unbiased is not None and self._unbiased.alike(name)
+
+    def error_law(
+        self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None
+    ) -> ErrorLaw | None:
+        return self._source(clique).error_law(clique, coefficients, blocks)
+
+    def l1_bound(self, clique: Clique, level: float) -> float:
+        """A bound on sum_x |model count - true count| that holds with probability `level`; NaN if there is none."""
+        return self.bounds.of(clique, level).bound
+
+    def margin(self, clique: Clique, lowest: Floats, highest: Floats, level: float) -> Floats:
+        """A bound on the error of sums of model counts with coefficients in [lowest, highest]; NaN if unknown."""
+        return self.bounds.margin(clique, lowest, highest, level)
+
+    def _source(self, clique: Clique) -> UnbiasedEstimates | ModelEstimates:
+        if self._unbiased is not None and self._unbiased.covers(self.domain.check(clique)):
+            return self._unbiased
+        return self._model
+
+
+def covered(estimates: Estimates, clique: Iterable[str], *, unbiased: bool = False) -> Clique:
+    """The names of a clique; refused unless it can be estimated, and without bias if that is asked for."""
+    names = estimates.domain.check(clique)
+    if unbiased and isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(names):
+        raise QueryError(
+            f"no noisy table of the release holds {names!r}, so there is no unbiased estimate of it; leave "
+            "unbiased=True out for the estimate of the fitted model"
+        )
+    if not estimates.covers(names):
+        raise WorkloadError(
+            f"the release has no table over {names!r}; a workload with that marginal would have covered it; "
+            "release.model() estimates it, without an error bar"
+        )
+    return names
+
+
+def closer_model(estimates: Estimates, clique: Clique, *, unbiased: bool) -> ModelEstimates | None:
+    """The model of an adaptive mechanism, where its counts are probably closer than unbiased ones."""
+    if unbiased or not isinstance(estimates, MeasuredEstimates):
+        return None
+    return estimates.closer_model(clique)
+
+
+def mean_variance(estimates: Estimates, clique: Clique) -> float:
+    """The mean variance of the cells of a table."""
+    ones = np.ones(estimates.domain.sizes(clique))
+    return float(np.mean(estimates.covariance(clique, ones, ones, len(clique))))

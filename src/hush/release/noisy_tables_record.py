@@ -26,11 +26,10 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian, Noise
 from hush.privacy.selection import FAILURE_PROBABILITY
 from hush.privacy.sensitivity import ONE_CELL, RowNorms, sensitivity
-from hush.release.bounded_answers import MeasuredEstimates
 from hush.release.error_bounds import ErrorBounds
+from hush.release.model_estimates import MeasuredEstimates
 from hush.release.model_files import DistributionFile, FitFile, build_distribution, store_distribution
-from hush.release.record import Record
-from hush.release.rounds import LEAST_STDDEV, Draw, Round, Scored, gaussian_law
+from hush.release.record import LEAST_STDDEV, Draw, Record, Round, Scored, gaussian_law
 from hush.release.statement import Statement
 from hush.schema import Schema
 from hush.strategies.product_strategy import ProductQuery

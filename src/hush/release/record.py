@@ -10,23 +10,26 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from hush.core.arrays import Floats
+import msgspec
+from msgspec import Meta
+
+from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique
-from hush.core.errors import ArchiveError, QueryError, WorkloadError, shown
-from hush.files.codec import Stored
+from hush.core.errors import ArchiveError, DataError, QueryError, WorkloadError, shown
+from hush.files.codec import Finite, NonNegative, Stored, Whole
 from hush.inference.error_law import ErrorLaw
 from hush.inference.estimates import Estimates, ZeroEstimates
 from hush.inference.measured_sums import MeasuredSums
 from hush.privacy.measurement import Measurement
-from hush.privacy.noise import Noise
+from hush.privacy.noise import DiscreteGaussian, Noise
 from hush.privacy.sensitivity import RowNorms
 from hush.release.answer_columns import ErrorKind
-from hush.release.rounds import Round, Scored
 from hush.release.statement import event_parts
 
 if TYPE_CHECKING:
@@ -35,6 +38,84 @@ if TYPE_CHECKING:
     from hush.models.distribution import Distribution
     from hush.release.release import Release
     from hush.schema import Schema
+
+# Fits assume noise of at least a tenth of a row: noise in whole steps vanishes fast as it gets small, and weights that
+# differ by its square cannot be fitted.
+LEAST_STDDEV = 0.1
+MOST_TURNS = 1 << 20
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One choice of a table and its measurement.
+
+    `misfit` is ||M_r(p) - y||_1 between the model before the round and the noisy table. The score of the table was
+    weight * (error - penalty).
+    """
+
+    clique: Clique
+    epsilon: NonNegative  # of the choice, in the exponential mechanism
+    stddev: NonNegative  # of the noise of the table
+    candidates: int
+    misfit: Finite
+    penalty: Finite
+    weight: Finite
+    annealed: bool  # whether the round changed so little that later rounds get more budget
+    size_mb: Finite  # of the model with the table in it
+
+
+class Draw(Round, frozen=True, kw_only=True):
+    """One query drawn in a game: a cell of a table whose count is above or below the present estimate.
+
+    `weight` is 1 for above and -1 for below, `penalty` is the estimate, and the score of a cell is
+    weight * (count - penalty). No table is measured, so `stddev` and `misfit` are 0.
+    """
+
+    turn: Annotated[int, Meta(ge=2, lt=MOST_TURNS)]  # of the game
+    cell: Whole  # of the table, in row-major order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """What the last choice with a table among its candidates says about the error of the table, for all candidates.
+
+    In round t = `rounds`[r] the score was q_r = w_r (||M_r(D) - M_r(p)||_1 - penalty_r), and with probability at least
+    1 - exp(-l) all candidates of the round have
+    ||M_r(D) - M_r(p)||_1 <= penalty_r + (w_t / w_r) (||M_t(D) - M_t(p)||_1 - penalty_t) + slack_r + slope_r l.
+    `distance` is ||M_r(p) - M_r(final model)||_1. `rounds` is -1 for a table that never was a candidate.
+    """
+
+    cliques: tuple[Clique, ...]
+    weights: Floats  # w_r
+    rounds: Integers
+    penalties: Floats
+    slacks: Floats
+    slopes: Floats
+    distances: Floats
+
+
+def measured_in(rounds: Sequence[Round], tables: Sequence[Measurement]) -> tuple[Measurement | None, ...]:
+    """The noisy table of each round, matched by clique and noise in order; None if the round measured none.
+
+    Matching starts from the end, since tables measured before the rounds may look the same.
+    """
+    measured: list[Measurement | None] = []
+    end = len(tables)
+    for played in reversed(rounds):
+        alike = (
+            i for i in reversed(range(end)) if tables[i].clique == played.clique and tables[i].stddev == played.stddev
+        )
+        index = next(alike, None)
+        measured.append(None if index is None else tables[index])
+        end = end if index is None else index
+    return tuple(reversed(measured))
+
+
+def gaussian_law(table: Measurement) -> DiscreteGaussian:
+    """The noise of a table that an adaptive mechanism measured."""
+    if not isinstance(table.law, DiscreteGaussian):
+        raise DataError(f"{table!r} has no discrete Gaussian noise: expected a table as the gate gave it")
+    return table.law
+
 
 ENTRY_POINTS = "hush.records"
 LACKING_TABLES = "it says it is complete, and lacks tables"

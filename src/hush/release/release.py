@@ -31,8 +31,7 @@ from hush.release.answer_columns import Quantity
 from hush.release.answers import Answers
 from hush.release.intervals import NoiseIntervals
 from hush.release.queryable import AnswerFacts, Queryable
-from hush.release.record import LACKING_TABLES, Record, record_class
-from hush.release.rounds import Round
+from hush.release.record import LACKING_TABLES, Record, Round, record_class
 from hush.release.statement import STAMP, Statement
 from hush.render.text_table import TextTable
 from hush.schema import Schema
@@ -173,7 +172,7 @@ class Release(Queryable):
         that an adaptive mechanism fitted, which are biased. `unbiased=True` asks for unbiased counts, which are known
         inside measured tables. `counts("a", "b")` and `counts(("a", "b"))` mean the same.
         """
-        from hush.release.bounded_answers import closer_model, covered
+        from hush.release.model_estimates import closer_model, covered
 
         names = covered(self.estimates, self.domain.named(attributes), unbiased=unbiased)
         return (closer_model(self.estimates, names, unbiased=unbiased) or self.estimates).counts(names)
@@ -183,7 +182,8 @@ class Release(Queryable):
 
         `marginal("a", "b")` and `marginal(("a", "b"))` mean the same.
         """
-        from hush.release.bounded_answers import closer_model, covered, table_answers, with_model_estimates
+        from hush.release.model_estimates import closer_model, covered
+        from hush.release.term_answers import table_answers, with_model_estimates
 
         names, facts = covered(self.estimates, self.domain.named(attributes), unbiased=unbiased), self.facts
         answers = table_answers(self.schema, names, self.estimates, level=level, notes=facts.notes)
@@ -197,8 +197,8 @@ class Release(Queryable):
         Every query has an estimate with its standard error, or with a bound if a model answers it. Any other term that
         the release can estimate may be asked for too. Estimates are those of `counts`.
         """
-        from hush.release.bounded_answers import bounded_term_answers, closer_model, covered, with_model_estimates
-        from hush.release.term_answers import query_signs
+        from hush.release.model_estimates import closer_model, covered
+        from hush.release.term_answers import bounded_term_answers, query_signs, with_model_estimates
 
         term = _term_of(self.workload, which)
         product, estimates, facts = term.product, self.estimates, self.facts
@@ -227,7 +227,7 @@ class Release(Queryable):
         Each part is a clique and coefficients of the shape of its table; the value is the sum over all of them of
         coefficient times count. Only for releases of "residual" plans, where the correlations across tables are known.
         """
-        from hush.release.bounded_answers import covered
+        from hush.release.model_estimates import covered
 
         named = []
         for clique, coefficients in parts:
@@ -286,7 +286,7 @@ class Release(Queryable):
     @property
     def bounds(self) -> ErrorBounds:
         """Bounds on the error of the model, table by table."""
-        from hush.release.bounded_answers import MeasuredEstimates
+        from hush.release.model_estimates import MeasuredEstimates
 
         if not isinstance(self.estimates, MeasuredEstimates):
             raise QueryError(
@@ -312,7 +312,7 @@ class Release(Queryable):
         """
         if kind not in KINDS:
             raise WorkloadError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
-        from hush.release.bounded_answers import covered, mean_variance
+        from hush.release.model_estimates import covered, mean_variance
 
         if cliques is None:
             names = list(self.estimates.cliques)

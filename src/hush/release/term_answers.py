@@ -1,4 +1,7 @@
-"""The answers to one term of a workload, one row per query, labelled with what it asks; also without negative ones.
+"""The answers to a table or another term: one row per query, labelled with what it asks; also without negative ones.
+
+Errors are those of the noise inside measured tables. Elsewhere a model answers, with the bound on its table if one is
+known.
 
 A query with coefficients >= 0 has an answer >= 0 on every data set, and one with coefficients <= 0 an answer <= 0. Any
 other query can have either sign and keeps its estimate.
@@ -15,9 +18,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hush.core.arrays import Floats
+from hush.core.domain import Clique
 from hush.core.errors import WorkloadError
-from hush.inference.error_margins import product_margins
-from hush.inference.estimates import Estimates
+from hush.inference.error_margins import largest_coefficients, product_margins, sum_margins
+from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.inference.term_estimates import term_estimates
 from hush.linops import (
     AllRange,
@@ -35,7 +39,8 @@ from hush.linops import (
 )
 from hush.release.answer_columns import Codes, ErrorKind, GroupColumn, Quantity, QueryColumn, group_notes
 from hush.release.answers import Answers, check_level, spare
-from hush.release.intervals import NoiseIntervals, Signs, clipped
+from hush.release.error_bounds import bound_note
+from hush.release.intervals import FixedIntervals, ModelIntervals, NoiseIntervals, Signs, clipped
 from hush.schema import Column, Schema
 from hush.workloads import ProductTerm, Term
 
@@ -239,3 +244,75 @@ def _row_signs(block: LinearOperator) -> Signs:
     norms = block.transpose().column_norms(1)
     same_sign = np.abs(sums) >= norms * (1 - 1e-12)
     return np.where(same_sign, np.where(sums < 0, -1, 1), 0).astype(np.int8)
+
+
+MODEL_NOTE = (
+    "estimates are those of the fitted model, which draws on all tables; intervals are those of the noisy tables, and "
+    "unbiased=True gives the estimates of those."
+)
+
+
+def with_model_estimates(answers: Answers, values: Floats, signs: Signs | None = None) -> Answers:
+    """Unbiased answers with their estimates replaced by those of a model, which are biased, and usually closer.
+
+    `signs` are those of the answers, 1 by default. Standard errors stay those of the noisy tables, as do the intervals,
+    so that these hold whatever the model is.
+    """
+    (unbiased,) = answers.quantities
+    estimate = np.asarray(values, dtype=np.float64).ravel()
+    signs = np.ones(estimate.shape, dtype=np.int8) if signs is None else signs
+    intervals = ModelIntervals(unbiased.intervals, estimate, signs)
+    quantity = Quantity(unbiased.name, estimate, unbiased.std_error, ErrorKind.MODEL, intervals)
+    return replace(answers, quantities=(quantity,), notes=(*answers.notes, MODEL_NOTE))
+
+
+def table_answers(
+    schema: Schema, clique: Clique, estimates: Estimates, *, level: float = 0.95, notes: Iterable[str] = ()
+) -> Answers:
+    """Every cell of a table: unbiased counts with exact errors, or counts of a model with the bound on their table."""
+    check_level(level)
+    counts = estimates.counts(clique)
+    if not (isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(clique)):
+        ones = np.ones(counts.shape)
+        variances = estimates.covariance(clique, ones, ones, len(clique))
+        margins = sum_margins(estimates, clique, ones, len(clique), np.sqrt(np.maximum(variances, 0.0)))
+        return Answers.of_marginal(schema, clique, counts, variances, level, notes=notes, margins=margins)
+    margin = float(estimates.margin(clique, np.zeros(()), np.ones(()), level))
+    error_kind = ErrorKind.NONE if np.isnan(margin) else ErrorKind.BOUND
+    notes = (bound_note(clique, estimates.l1_bound(clique, level), level), *notes)
+    return Answers.of_marginal(schema, clique, counts, None, level, error_kind=error_kind, notes=notes, margin=margin)
+
+
+def bounded_term_answers(
+    schema: Schema, term: Term, estimates: Estimates, *, level: float = 0.95, notes: Iterable[str] = ()
+) -> Answers:
+    """Every query of a term, with exact standard errors or with the bound on its table, as in `table_answers`."""
+    if not (isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(term.clique)):
+        return term_answers(schema, term, estimates, level=level, notes=notes)
+    sizes = estimates.domain.sizes(term.clique)
+    if (product := term.product) is None:
+        values = term.exact_answers(estimates.counts(term.clique))
+        lowest, highest = term.extremes(sizes)
+    else:
+        values, _ = estimates.product(product.clique, product.blocks)
+        largest: Floats = np.ones(())
+        for block in product.blocks:
+            largest = np.multiply.outer(largest, largest_coefficients(block))
+        largest, signs = largest.ravel(), query_signs(term, sizes)
+        lowest, highest = np.where(signs > 0, 0.0, -largest), np.where(signs < 0, 0.0, largest)
+    margin = estimates.margin(term.clique, lowest, highest, check_level(level))
+    note = bound_note(term.clique, estimates.l1_bound(term.clique, level), level)
+    return model_answers(schema, term, values, level, (note, *notes), margin)
+
+
+def model_answers(
+    schema: Schema, term: Term, values: Floats, level: float, notes: Iterable[str], margin: Floats | float = np.nan
+) -> Answers:
+    """The answers of a term from a model, each off by at most a margin where there is one."""
+    groups, said = term_groups(schema, term)
+    values = np.ravel(values)
+    kind = ErrorKind.NONE if np.isnan(margin).all() else ErrorKind.BOUND
+    intervals = FixedIntervals(values - margin, values + margin, level)
+    count = spare("count", [group.name for group in groups])
+    value = Quantity(count, values, np.full(values.shape, np.nan), kind, intervals)
+    return Answers(groups=groups, quantities=(value,), level=level, notes=(*said, *notes))

@@ -14,15 +14,11 @@ from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.linops import AllRange, Dense, Identity, Prefix, Total
 from hush.privacy.measurement import Measurement
 from hush.release.answers import Answers
-from hush.release.bounded_answers import (
-    MeasuredEstimates,
-    bounded_term_answers,
-    table_answers,
-    with_model_estimates,
-)
 from hush.release.error_bounds import ErrorBounds
-from hush.release.rounds import Round, Scored
+from hush.release.model_estimates import MeasuredEstimates
+from hush.release.record import Round, Scored
 from hush.release.sql_answers import answer_sql
+from hush.release.term_answers import bounded_term_answers, table_answers, with_model_estimates
 from hush.schema import Categorical, Integer, Schema
 from hush.workloads import ProductTerm
 
