@@ -55,8 +55,15 @@ def test_the_suite_has_not_shrunk(request: pytest.FixtureRequest) -> None:
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "docs/extending.md"])
 def test_files_that_a_page_names_exist(page: str) -> None:
     text = (ROOT / page).read_text()
-    named = set(re.findall(r"`((?:\w+/)*\w+\.py)`", text)) - {"hush_pairs.py"}
+    named = set(re.findall(r"`((?:\w+/)*\w+\.py)`", text)) - {"hush_pairs.py", "hush_half_spaces.py"}
     linked = {target for target in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in target}
     folders = (ROOT, ROOT / "src" / "hush", (ROOT / page).parent)
     assert {name for name in named | linked if not any((folder / name).exists() for folder in folders)} == set()
     assert named | linked
+
+
+def test_the_architecture_names_every_room() -> None:
+    rooms = {path.parent.name for path in (ROOT / "src" / "hush").glob("*/__init__.py")}
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    assert {room for room in rooms if f"| `{room}` |" not in text and f"src/hush/{room}/" not in text} == set()
+    assert "privacy" in rooms
