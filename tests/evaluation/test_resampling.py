@@ -119,7 +119,7 @@ def test_many_distinct_counts_are_merged_on_the_way(monkeypatch: pytest.MonkeyPa
         ({"tables": [[1, -2]]}, "expected counts from 0 to the number of records"),
         ({"tables": [[1, 99]]}, "expected counts from 0"),
         ({"tables": [[math.nan]]}, "expected counts from 0"),
-        ({"error": -0.1}, "error=-0.1: expected a finite number >= 0"),
+        ({"error": -0.1}, "error=-0.1: expected a finite number of at least 0"),
         ({"error": math.nan}, "expected a finite number"),
         ({"total": 0}, "total=0.0: expected the number of records"),
         ({"weights": [1.0, 2.0]}, "2 weights for 1 tables"),

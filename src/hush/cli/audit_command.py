@@ -59,6 +59,7 @@ def audit(
     from hush.audit import audit as run_audit
     from hush.audit.findings import AUDIT_LIMITS, finding_table
 
+    # Check the options, then audit.
     if expect_head is not None and ledger is None:
         raise click.UsageError("--expect-head is about a ledger; add --ledger")
     output.check(ledger, released)
@@ -75,6 +76,8 @@ def audit(
             progress=progress,
             on_start=lambda seconds: click.echo(f"hush: this takes about {_duration(seconds)}", err=True),
         )
+
+    # Write the page, print the findings, and fail if a check failed.
     if output.path is not None:
         result.write_page(output.path)
     if as_json:

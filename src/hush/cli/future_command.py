@@ -132,6 +132,7 @@ def future(
 
     from hush.evaluation.future_error import future_study
 
+    # Read or invent the table, release it several times, and ask each release.
     declared = hush.Schema.load(schema)
     workload = question.read(declared)
     table = read_stand_in(stand_in, declared, rows)

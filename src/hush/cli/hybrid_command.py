@@ -76,6 +76,8 @@ def question(
     else:
         listed = [*options, *(_lines(options_file) if options_file else [])]
         asked = Question.choice(name, listed, epsilon=epsilon, delta=delta, other=other, mechanism=mechanism)
+
+    # Record the promise before the question is written.
     if ledger is not None:
         Promise(epsilon=asked.epsilon, delta=asked.delta, ledger=str(ledger)).record_question(asked)
     output.write(asked.as_json() + "\n")
@@ -164,6 +166,8 @@ def estimate(
         raise click.UsageError(f"--opt-in goes with a question of a number, not of kind {asked.kind}")
     if ledger is not None and opt_in is None:
         raise click.UsageError("--ledger is for opt-in people's numbers; clients were recorded with their question")
+
+    # Collect the reports of clients, and put them together with what opt-in people say.
     counts = collect(asked, reports, refused="skip" if skip_refused else "raise")
     found: Any
     if head_list is not None:
@@ -172,6 +176,8 @@ def estimate(
         found = _mean(opt_in, asked, counts, ledger)
     else:
         found = estimate_counts(counts)
+
+    # Print the estimates, and which reports were refused.
     if as_json:
         refused = [{"line": line, "reason": reason} for line, reason in counts.refused]
         click.echo(json.dumps({**found.to_dict(), "refused": refused, "refusals": counts.refusals}, indent=2))

@@ -52,6 +52,8 @@ def query(
         raise click.UsageError(f"{file} is a model, which has no workload; ask SQL")
     else:
         answers = loaded.term(term or 0, level=level)
+
+    # Print in the form that was asked for.
     if form == "csv":
         from hush.files.csv_cells import csv_bytes
 

@@ -179,6 +179,7 @@ def comparison_section(release: Release, entries: Sequence[Precision], number: i
     if not finite:
         unknown = "No standard error is known for the tables of this release beforehand."
         return lines(title, tag("p", unknown) if _products(release) else None, _others(release))
+    # One row for each entry, and one for all together.
     noise = error_text(naive_stddev(release))
     whole = [overall(entries)] if len(finite) > 1 else []
     heads = ("tables over", "tables", "predicted standard error", "naive standard error", "naive / predicted")
