@@ -268,9 +268,9 @@ def test_many_tables_of_a_model_are_asked_at_once(monkeypatch: pytest.MonkeyPatc
 def test_what_is_refused() -> None:
     chosen, last = one_round(3, 1.0)
     held = bounds_of(noisy(0, [("a", "b")]), last, (chosen,))
-    with pytest.raises(QueryError, match="level = 1.5: expected a number between 0 and 1"):
+    with pytest.raises(QueryError, match="level=1.5: expected a number between 0 and 1"):
         held.of(("a",), 1.5)
-    with pytest.raises(QueryError, match="level = 0"):
+    with pytest.raises(QueryError, match="level=0"):
         held.all(level=0)
     with pytest.raises(DomainError, match="'z' is not in the domain"):
         held.of(("z",))

@@ -256,7 +256,7 @@ def test_batches_are_pieces_of_the_wanted_rows(model: Model) -> None:
         ({"rows": -1}, "rows=-1"),
         ({"rows": 1.5}, "rows=1.5"),
         ({"rows": True}, "rows=True"),
-        ({"rows": 5, "method": "guessing"}, "expected one of rounding, sampling"),
+        ({"rows": 5, "method": "guessing"}, "expected one of 'rounding', 'sampling'"),
         ({"rows": 5, "seed": -1}, "seed=-1"),
         ({"rows": 5, "seed": "x"}, "seed='x'"),
         ({"rows": 5, "chunk_rows": 0}, "chunk_rows=0"),

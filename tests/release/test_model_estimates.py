@@ -123,7 +123,7 @@ def test_marginals_of_all_three_bases() -> None:
     assert [answers.notes[-1] for answers in (exact, bound, none)] == ["N."] * 3
     assert f"at most {math.ceil(MADE.l1_bound(BOUND, 0.9)):,}, by a bound that holds with 90 %" in bound.notes[0]
     assert "c, d: from the fitted model; how far it is off is not known." in none.notes
-    with pytest.raises(QueryError, match="level = 2"):
+    with pytest.raises(QueryError, match="level=2"):
         table_answers(SCHEMA, EXACT, MADE, level=2)
 
 

@@ -155,8 +155,7 @@ def synth(
     as they are.
     """
     from hush.loading import load_release_or_model
-    from hush.release.copies import WARNING as COPIES_WARNING
-    from hush.release.copies import copy_seeds
+    from hush.release.copies import COPIES_WARNING, copy_seeds
     from hush.schema.number_spelling import spelled_numbers
 
     # Check the options and load or fit the model.

@@ -27,7 +27,9 @@ from hush.release.statement import Statement, event_parts
 if TYPE_CHECKING:
     from hush.release.record import Record
 
-ROUNDING = Fraction(1, 10**9)  # other machines and versions may round the same noise or budget to other last digits
+ROUNDING_SLACK = Fraction(
+    1, 10**9
+)  # other machines and versions may round the same noise or budget to other last digits
 LARGEST_EPSILON = 2**64
 
 
@@ -71,20 +73,20 @@ def noise_differences(statement: Statement, record: Record) -> tuple[Counter[Eve
 
 
 def unmatched(measured: Counter[Event], stated: Counter[Event]) -> tuple[Counter[Event], Counter[Event]]:
-    """What is left of both sides once equal events are set against each other, their noise equal up to `ROUNDING`."""
+    """What each side has that the other lacks; noise counts as equal up to `ROUNDING_SLACK`."""
     unpaid, unused = measured - stated, stated - measured
     waiting: dict[Any, deque[Event]] = {}
     for event in sorted(unused, key=_noise):
         waiting.setdefault(_kind(event), deque()).append(event)
     for event in sorted(unpaid, key=_noise):
         alike, noise = waiting.get(_kind(event), deque()), _noise(event)
-        while unpaid[event] and alike and _noise(alike[0]) <= noise * (1 + ROUNDING):
+        while unpaid[event] and alike and _noise(alike[0]) <= noise * (1 + ROUNDING_SLACK):
             other = alike[0]
-            if _noise(other) >= noise * (1 - ROUNDING):
+            if _noise(other) >= noise * (1 - ROUNDING_SLACK):
                 matched = min(unpaid[event], unused[other])
                 unpaid[event] -= matched
                 unused[other] -= matched
-            if not unused[other] or _noise(other) < noise * (1 - ROUNDING):
+            if not unused[other] or _noise(other) < noise * (1 - ROUNDING_SLACK):
                 alike.popleft()
     return +unpaid, +unused
 
@@ -112,7 +114,7 @@ def beyond_budget(statement: Statement) -> str | None:
     """Explain that the stated events exceed the stated budget; None if they do not."""
     tally = Tally()
     try:
-        cost, most = price(statement.event), statement.budget.limit * (1 + ROUNDING)
+        cost, most = price(statement.event), statement.budget.limit * (1 + ROUNDING_SLACK)
         tally.add(statement.event, cost)
         within = is_within(statement.budget, most, cost, tally)
     except BudgetError as error:

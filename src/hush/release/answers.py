@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from hush.core.arrays import Floats
 from hush.core.domain import Clique
 from hush.core.errors import DomainError, QueryError, shown
+from hush.core.validation import check_number
 from hush.inference.error_margins import ErrorMargins
 from hush.release.answer_columns import (
     Codes,
@@ -360,9 +361,7 @@ def _plain(value: Any) -> Any:
 
 def check_level(level: float) -> float:
     """A level of confidence, strictly between 0 and 1."""
-    if isinstance(level, bool) or not isinstance(level, int | float | np.floating) or not 0 < level < 1:
-        raise QueryError(f"level = {shown(level)}: expected a number between 0 and 1, such as 0.95")
-    return float(level)
+    return check_number(QueryError, "level", level, above=0, below=1, hint=", such as 0.95")
 
 
 def spare(name: str, used: Iterable[str]) -> str:

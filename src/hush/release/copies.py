@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from hush.core.arrays import Floats
-from hush.core.errors import WorkloadError, shown
+from hush.core.errors import WorkloadError
+from hush.core.validation import check_choice, check_whole
 from hush.models.distribution import Distribution
 from hush.models.graphical.synthetic_rows import METHODS, Method, decoded
 from hush.schema import Schema
 
 MOST_COPIES = 10_000
-WARNING = (
+COPIES_WARNING = (
     "Copies differ only by chance in drawing rows: not by the noise that made the release private, nor by what the "
     "model left out, nor by chance in who was in the real table. Standard errors from copies are too small; ask the "
     "release, by `marginal` or `sql`, for a number with its error."
@@ -38,7 +39,8 @@ class CopyEstimate:
     copies: int
 
     def __str__(self) -> str:
-        return f"mean over {self.copies} copies {self.mean}, variance between copies {self.between_variance}\n{WARNING}"
+        mean = f"mean over {self.copies} copies {self.mean}"
+        return f"{mean}, variance between copies {self.between_variance}\n{COPIES_WARNING}"
 
 
 class Copies(Sequence[pa.Table]):
@@ -92,7 +94,7 @@ class Copies(Sequence[pa.Table]):
 
     def __repr__(self) -> str:
         rows = f" of {self._tables[0].num_rows:,} rows" if self._tables else ""
-        return f"Copies({len(self):,}{rows})\n{WARNING}"
+        return f"Copies({len(self):,}{rows})\n{COPIES_WARNING}"
 
 
 def copy_seeds(copies: object, seed: int | None) -> list[int]:
@@ -103,9 +105,8 @@ def copy_seeds(copies: object, seed: int | None) -> list[int]:
     >>> copy_seeds(2, 1) == copy_seeds(3, 1)[:2], copy_seeds(1, None) == copy_seeds(1, None)
     (True, False)
     """
-    if isinstance(copies, bool) or not isinstance(copies, int | np.integer) or not 1 <= copies <= MOST_COPIES:
-        raise WorkloadError(f"copies={shown(copies)}: expected a whole number from 1 to {MOST_COPIES:,}")
-    children = np.random.SeedSequence(seed).spawn(int(copies))
+    count = check_whole(WorkloadError, "copies", copies, least=1, most=MOST_COPIES)
+    children = np.random.SeedSequence(seed).spawn(count)
     return [int(child.generate_state(1, np.uint64)[0]) for child in children]
 
 
@@ -114,14 +115,11 @@ CHUNK_ROWS = 1_000_000
 
 def check_drawing(rows: object, method: object, seed: object, chunk_rows: object = CHUNK_ROWS) -> None:
     """Refuse wrong options for drawing rows, before any work."""
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
-        raise WorkloadError(f"rows={shown(rows)}: expected a whole number of at least 0")
-    if method not in METHODS:
-        raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(METHODS)}")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
-        raise WorkloadError(f"seed={shown(seed)}: expected a whole number of at least 0, or None")
-    if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, int | np.integer) or chunk_rows < 1:
-        raise WorkloadError(f"chunk_rows={shown(chunk_rows)}: expected a whole number of at least 1")
+    check_whole(WorkloadError, "rows", rows, least=0)
+    check_choice(WorkloadError, "method", method, METHODS)
+    if seed is not None:
+        check_whole(WorkloadError, "seed", seed, least=0, hint=", or None")
+    check_whole(WorkloadError, "chunk_rows", chunk_rows, least=1)
 
 
 def draw_batches(

@@ -56,9 +56,9 @@ def bound_note(clique: Clique, bound: float, level: float) -> str:
     )
 
 
-ROWS = 20
+ROWS_SHOWN = 20
 NO_INFORMATION = 2.0  # the share of two tables without a common cell
-KINDS = {"supported": "its noisy values", "unsupported": "not being chosen", "none": "nothing"}
+BASIS_OF_BOUND = {"supported": "its noisy values", "unsupported": "not being chosen", "none": "nothing"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,7 +130,7 @@ class BoundTable(list[ErrorBound]):
         return {"level": self.level, "simultaneous": self.simultaneous, "bounds": bounds}
 
     def __repr__(self) -> str:
-        return self.cells(ROWS).text()
+        return self.cells(ROWS_SHOWN).text()
 
     def cells(self, rows: int) -> TextTable:
         """The first bounds as text."""
@@ -140,7 +140,7 @@ class BoundTable(list[ErrorBound]):
             TextColumn(heading="known from"),
         )
         cells = [
-            (", ".join(row.clique) or "(total)", _up(row.bound, 0), _percent(row.share), KINDS[row.kind])
+            (", ".join(row.clique) or "(total)", _up(row.bound, 0), _percent(row.share), BASIS_OF_BOUND[row.kind])
             for row in self[:rows]
         ]
         joint = "all together" if self.simultaneous else "each by itself"

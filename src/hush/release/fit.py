@@ -69,22 +69,23 @@ class Restriction:
 
 Route: TypeAlias = Literal["auto", "exact", "approximate"]
 ROUTES = ("auto", "exact", "approximate")
-RELAXED = "relaxed"
 
-SECONDS = 1.5  # that a fit takes, about, where its estimator is chosen by predicted cost
+FIT_SECONDS = 1.5  # that a fit takes, about, where its estimator is chosen by predicted cost
 SECONDS_PER_CELL = 15e-9  # of an exact model, for one iteration
 SECONDS_PER_PRODUCT = 0.4e-9  # of a relaxed row with a noisy number, for one iteration
 USUAL_ITERATIONS = 200  # of an exact fit
 FEWEST_ITERATIONS = 30  # after which fits are nearly as good as at the end
 MOST_ITERATIONS = 400  # of relaxed rows
 FEW_ROWS = 300  # relaxed ones, where there are many noisy numbers
-LONGEST = 5  # times `SECONDS`: what relaxed rows may take before tables that only agree with each other are fitted
+LONGEST_FIT_FACTOR = (
+    5  # times `FIT_SECONDS`: what relaxed rows may take before tables that only agree with each other are fitted
+)
 NOISE_TOLERANCE = 0.1  # standard deviations of the noise: closer fits are no nearer to the truth
 LITTLE_NOISE = 0.01
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
-RESTRAINT = 0.2  # how far relaxed rows stay from following the noise
+RELAXED_RESTRAINT = 0.2  # how far relaxed rows stay from following the noise
 RELAXED_NOTE = "the model is a mixture of {rows:,} products: an exact one would take too long, or too much memory"
-SHORTENED = "stopped after {iterations:,} iterations; method='exact' goes on until tolerance={tolerance:g}"
+SHORTENED_STATUS = "stopped after {iterations:,} iterations; method='exact' goes on until tolerance={tolerance:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,22 +117,30 @@ class FitChoice:
         """
         rows_in_all = estimate_total(domain, placed(domain, noisy))[0] if total is None else total
         moved = [measurement.numbers * measurement.stddev * MEAN_ABSOLUTE / (2 * rows_in_all) for measurement in noisy]
-        allowed = SECONDS * (1 if np.mean(moved) > LITTLE_NOISE else LONGEST)
+        allowed = FIT_SECONDS * (1 if np.mean(moved) > LITTLE_NOISE else LONGEST_FIT_FACTOR)
         cliques = [measurement.clique for measurement in noisy]
         tree = JunctionTree.build(domain, [*cliques, *rules])
         limit = 1e-6 * MEMORY_SHARE * available_memory() if max_size_mb is None else max_size_mb
         seconds = SECONDS_PER_CELL * tree.cells
-        if tree.size_mb <= limit and seconds * FEWEST_ITERATIONS <= SECONDS:
-            if seconds * USUAL_ITERATIONS <= SECONDS:
-                most = int(min(LONGEST * SECONDS / seconds, NATURAL_ITERATIONS))
+        if tree.size_mb <= limit and seconds * FEWEST_ITERATIONS <= FIT_SECONDS:
+            if seconds * USUAL_ITERATIONS <= FIT_SECONDS:
+                most = int(min(LONGEST_FIT_FACTOR * FIT_SECONDS / seconds, NATURAL_ITERATIONS))
                 return cls("exact", tree.size_mb, iterations=most)
             return cls("exact", tree.size_mb, NOISE_TOLERANCE, int(allowed / seconds))
         numbers = sum(measurement.numbers for measurement in noisy)
-        rows = RELAXED_ROWS if RELAXED_ROWS * numbers * FEWEST_ITERATIONS * SECONDS_PER_PRODUCT <= SECONDS else FEW_ROWS
+        rows = (
+            RELAXED_ROWS
+            if RELAXED_ROWS * numbers * FEWEST_ITERATIONS * SECONDS_PER_PRODUCT <= FIT_SECONDS
+            else FEW_ROWS
+        )
         seconds = rows * numbers * SECONDS_PER_PRODUCT
         widths = sum(domain.shape)
         memory = relaxed_bytes(rows, domain.shape, widths, max((m.numbers for m in noisy), default=0))
-        able = not rules and seconds * FEWEST_ITERATIONS <= LONGEST * SECONDS and memory <= available_memory() / 2
+        able = (
+            not rules
+            and seconds * FEWEST_ITERATIONS <= LONGEST_FIT_FACTOR * FIT_SECONDS
+            and memory <= available_memory() / 2
+        )
         if able and (max_size_mb is None or 8e-6 * rows * widths <= max_size_mb):
             iterations = min(max(int(allowed / seconds), FEWEST_ITERATIONS), MOST_ITERATIONS)
             return cls("relaxed", 8e-6 * rows * widths, NOISE_TOLERANCE, iterations, rows)
@@ -239,13 +248,13 @@ def _check_options(
         raise WorkloadError(f"callback={shown(callback)}: expected a function of iteration, loss and tables, or None")
     if start is not None and not isinstance(start, Model):
         raise WorkloadError(f"start={shown(start)}: expected a model from hush.fit, or None")
-    check_choice(WorkloadError, "estimator", estimator, (*ESTIMATORS, RELAXED))
+    check_choice(WorkloadError, "estimator", estimator, (*ESTIMATORS, "relaxed"))
 
 
 def _check_used(method: str, start: object, estimator: str, rows: object, loss: object, callback: object) -> None:
     """Refuse options that the fit would ignore."""
     ignored: dict[str, object] = {}
-    if estimator == RELAXED:
+    if estimator == "relaxed":
         who = "relaxed rows"
         squares = isinstance(loss, str) and loss in ("auto", "gaussian")
         ignored |= {"loss": None if squares else loss, "callback": callback}
@@ -285,7 +294,7 @@ def fit_chosen(
     Privacy: post-processing of noisy values.
     """
     with progress_bar("fitting a model", after=SECONDS_BEFORE_BAR) as progress:
-        if choice.kind == RELAXED:
+        if choice.kind == "relaxed":
             relaxed = fit_relaxed(
                 schema.domain,
                 noisy,
@@ -293,12 +302,12 @@ def fit_chosen(
                 rows=choice.rows or RELAXED_ROWS,
                 tolerance=choice.tolerance,
                 iterations=choice.iterations or MOST_ITERATIONS,
-                restraint=RESTRAINT,
+                restraint=RELAXED_RESTRAINT,
                 seed=seed,
                 progress=progress,
             )
             if not relaxed.solved:
-                text = SHORTENED.format(iterations=choice.iterations, tolerance=TOLERANCE)
+                text = SHORTENED_STATUS.format(iterations=choice.iterations, tolerance=TOLERANCE)
                 relaxed = replace(relaxed, status=text)
             model = Model(schema, relaxed, noisy)
             model.caveats = (*model.caveats, RELAXED_NOTE.format(rows=choice.rows))
@@ -317,7 +326,7 @@ def fit_chosen(
             callback=lambda iteration, _, __: progress(iteration / most),
         )
     if not exact.solved and exact.stats["iterations"] >= most:
-        exact = replace(exact, status=SHORTENED.format(iterations=most, tolerance=TOLERANCE))
+        exact = replace(exact, status=SHORTENED_STATUS.format(iterations=most, tolerance=TOLERANCE))
     return _with_caveats(Model(schema, exact, noisy), "auto", total)
 
 

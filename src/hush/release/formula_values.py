@@ -49,7 +49,7 @@ from hush.sql.scope import Scope
 from hush.workloads.sql_workload import CountFactor, CountProduct, count_products, group_factors
 
 MOST_GROUPS = 2**22  # of a query that is answered product by product
-CLEAR = 2.0  # standard errors between a denominator and zero
+CLEAR_STANDARD_ERRORS = 2.0  # standard errors between a denominator and zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class _Table:
             one_sided = quotient.positive or quotient.denominator.never_negative
             away = below.value if one_sided else np.abs(below.value)
             # a NaN error is unknown, which is no reason to withhold the estimate
-            fine = (away > 0) & ~(away < CLEAR * error)
+            fine = (away > 0) & ~(away < CLEAR_STANDARD_ERRORS * error)
             divisor = np.where(fine, below.value, 1.0)
             numerator = np.where(fine, above.value, 0.0)
             ratio = numerator**quotient.power / divisor

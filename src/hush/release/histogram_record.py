@@ -34,27 +34,27 @@ from hush.schema import Schema
 if TYPE_CHECKING:
     from hush.release.release import Release
 
-EVEN = (
+EVEN_NOTE = (
     "rows are taken as evenly spread within each bucket of levels. Standard errors and intervals cover the noise only, "
     "not the error of this assumption, which matters most for single levels and short ranges."
 )
-MEASURED = (
+MEASURED_BIAS = (
     "A private measurement puts that error at {value:,.3g} ± {error:,.2g} for {what} (root mean square over all of "
     "them); for other questions it was not measured."
 )
-UNMEASURED = "How large that error is was not measured."
-POSITIVE = (
+UNMEASURED_BIAS = "How large that error is was not measured."
+NONNEGATIVE_NOTE = (
     "counts were moved to the nearest ones without negative counts, which lowers errors on average; the errors shown "
     "are those before that step."
 )
-PULLED = (
+SHRUNK_NOTE = (
     "counts were pulled towards empty and even blocks of the map where the noisy counts allow it, which makes most "
     "counts better and can make some worse; the errors shown are those before that step."
 )
 LARGEST_CELLS = 1 << 26  # of a histogram
 LARGEST_UNITS = 1 << 20  # of budget along a path of a tree: squares of answers stay exact
-UNFIT = "the file's histogram does not fit its schema; get the release again"
-NOTHING = (
+UNFIT_HISTOGRAM = "the file's histogram does not fit its schema; get the release again"
+NO_HISTOGRAM = (
     "the release was interrupted before its histogram was measured and answers nothing; resume it with "
     "--resume, or plan.release(table, resume=release)"
 )
@@ -136,7 +136,7 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
         clique = domain.check(self.clique)
         sizes = domain.sizes(clique)
         if not 1 <= self.gridded <= min(2, len(clique)) or (self.tables and not self.cuts):
-            raise ArchiveError(UNFIT)
+            raise ArchiveError(UNFIT_HISTOGRAM)
         try:
             probes = [self._probe(probe, clique, sizes) for probe in self.looks]
             grids = self._grids(self.cuts, sizes) if self.cuts else ()
@@ -145,10 +145,10 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
                 most = [len(grid.cuts) for grid in grids]
                 fits = all(1 <= hat <= size for hat, size in zip(table.hats, most, strict=bool(table.hats)))
                 if not fits or table.values.shape != query.shape(sizes):
-                    raise ArchiveError(UNFIT)
+                    raise ArchiveError(UNFIT_HISTOGRAM)
                 measured.append(Measurement.of(query, table.values.astype(np.int64), table.law.build()))
         except (WorkloadError, ValueError):
-            raise ArchiveError(UNFIT) from None
+            raise ArchiveError(UNFIT_HISTOGRAM) from None
         return {
             "domain": domain,
             "clique": clique,
@@ -169,12 +169,12 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
         falling = all(fine > coarse >= 0 for fine, coarse in itertools.pairwise([tree.depth, *levels]))
         large = bool(levels) and math.prod(tree.buckets) > LARGEST_TREE
         if first.hats or first.level is not None or len(levels) not in (0, len(others)) or not falling or large:
-            raise ArchiveError(UNFIT)
+            raise ArchiveError(UNFIT_HISTOGRAM)
         queries = [HatQuery(clique, grids)]
         for table in others:
             blocks = grids if table.level is None else tree.grids(table.level, grids)
             if (table.level is None) != bool(table.hats):
-                raise ArchiveError(UNFIT)
+                raise ArchiveError(UNFIT_HISTOGRAM)
             queries.append(HatQuery(clique, blocks, tuple(table.hats)))
         return queries
 
@@ -187,7 +187,7 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
     def _grids(self, cuts: Sequence[Any], sizes: tuple[int, ...]) -> tuple[AxisGrid, ...]:
         grids = tuple(AxisGrid(each) for each in cuts)
         if tuple(grid.size for grid in grids) != sizes[: self.gridded]:
-            raise ArchiveError(UNFIT)
+            raise ArchiveError(UNFIT_HISTOGRAM)
         return grids
 
 
@@ -217,7 +217,7 @@ class OneHistogram(Record):
 
     def require_tables(self) -> None:
         if not self.measured:
-            raise QueryError(NOTHING)
+            raise QueryError(NO_HISTOGRAM)
 
     def measurements(self) -> list[Measurement]:
         """The counts of all cells as one table, so that a model has them as they are."""
@@ -299,10 +299,10 @@ class HistogramRecord(OneHistogram):
     def bias_words(self) -> str:
         """How large the bias of evenly spread buckets is, and for which questions that is known."""
         if self.bias is None:
-            return UNMEASURED
+            return UNMEASURED_BIAS
         value, error = self.bias
         what = {"cells": "a single level", "prefix": "a prefix sum", "ranges": "a range"}[self.queries]
-        return MEASURED.format(value=value, error=error, what=what)
+        return MEASURED_BIAS.format(value=value, error=error, what=what)
 
     @property
     def _whole(self) -> bool:
@@ -318,9 +318,9 @@ class HistogramRecord(OneHistogram):
     def notes(self) -> tuple[str, ...]:
         notes = []
         if not self._whole:
-            notes.append(f"{EVEN} {self.bias_words}")
+            notes.append(f"{EVEN_NOTE} {self.bias_words}")
         if self.queries != "cells" and self.measured:
-            notes.append(PULLED if any(map(self.level, self.measured)) else POSITIVE)
+            notes.append(SHRUNK_NOTE if any(map(self.level, self.measured)) else NONNEGATIVE_NOTE)
         return tuple(notes)
 
 
@@ -362,22 +362,22 @@ class BucketTreeFile(Stored, tag_field="kind", tag="bucket-tree"):
             or cells > LARGEST_CELLS
             or (self.tables and not cuts.size)
         ):
-            raise ArchiveError(UNFIT)
+            raise ArchiveError(UNFIT_HISTOGRAM)
         try:
             if cuts.size and AxisGrid(cuts).size != cells:
-                raise ArchiveError(UNFIT)
+                raise ArchiveError(UNFIT_HISTOGRAM)
             measured = []
             for table in self.tables:
                 weights = tuple(level.astype(np.int64) for level in table.weights)
                 if sum(int(level.max(initial=0)) for level in weights) > LARGEST_UNITS:
-                    raise ArchiveError(UNFIT)
+                    raise ArchiveError(UNFIT_HISTOGRAM)
                 tree = BucketTree(cuts, weights)
                 if table.values.shape != (sum(int(np.count_nonzero(level)) for level in weights),):
-                    raise ArchiveError(UNFIT)
+                    raise ArchiveError(UNFIT_HISTOGRAM)
                 query = BucketTreeQuery(clique, tree, curve_over(clique))
                 measured.append(Measurement.of(query, table.values.astype(np.int64), table.law.build()))
         except (WorkloadError, ValueError):
-            raise ArchiveError(UNFIT) from None
+            raise ArchiveError(UNFIT_HISTOGRAM) from None
         return {"domain": domain, "clique": clique, "queries": self.queries, "cuts": cuts, "measured": measured}
 
 
@@ -413,7 +413,7 @@ class BucketTreeRecord(OneHistogram):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return () if self._whole else (f"{EVEN} {UNMEASURED}",)
+        return () if self._whole else (f"{EVEN_NOTE} {UNMEASURED_BIAS}",)
 
 
 def curve_over(clique: Clique) -> Curve:

@@ -127,7 +127,7 @@ def _measured_mean(release: Release, column: str, by: Clique) -> tuple[Floats, F
     return quantity.estimate, quantity.std_error
 
 
-NOTE = "from the fitted model."
+FITTED_NOTE = "from the fitted model."
 UNBIASED_NOTE = "from the fitted model; its `unbiased` gives this table with exact errors."
 APPROXIMATE_NOTE = "the model is approximate: its tables agree with each other, but no joint table need exist."
 
@@ -224,7 +224,7 @@ class Model(Queryable):
         if unbiased:
             return self.unbiased(names, level=level)
         counts = self.counts(names)
-        notes = self._notes(UNBIASED_NOTE if self._covered(names) else NOTE)
+        notes = self._notes(UNBIASED_NOTE if self._covered(names) else FITTED_NOTE)
         return Answers.of_marginal(self.schema, names, counts, None, level, error_kind=ErrorKind.NONE, notes=notes)
 
     def term(self, which: Term, *, level: float = 0.95, unbiased: bool = False) -> Answers:
@@ -361,7 +361,7 @@ class Model(Queryable):
             )
         return self.distribution
 
-    def _notes(self, first: str = NOTE) -> tuple[str, ...]:
+    def _notes(self, first: str = FITTED_NOTE) -> tuple[str, ...]:
         return (*self.caveats, first) if self.exact else (*self.caveats, first, APPROXIMATE_NOTE)
 
     def __repr__(self) -> str:

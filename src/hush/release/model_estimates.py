@@ -67,8 +67,11 @@ class ModelEstimates:
         """None: how far a model is off is no law of noise."""
 
 
-LEAST = 1.5  # a smaller root mean square gives no caveat
-CLEAR = {"gaussian": 6.0, "laplace": 12.0}  # in 1 / sqrt(2 m): noise alone exceeds it with probability about 1e-6
+LEAST_MISFIT = 1.5  # a smaller root mean square gives no caveat
+CLEAR_MISFIT = {
+    "gaussian": 6.0,
+    "laplace": 12.0,
+}  # in 1 / sqrt(2 m): noise alone exceeds it with probability about 1e-6
 NO_ROWS = (
     "the tables add up to less than 1 record, the least that a model can have; its counts say little, and its shares "
     "follow the noise."
@@ -102,7 +105,7 @@ class Misfit:
             scaled = (answers - measurement.values.ravel()) / measurement.stddev
             squares[clique] = squares.get(clique, 0.0) + float(scaled @ scaled)
             self.numbers[clique] = self.numbers.get(clique, 0) + measurement.numbers
-            self._clear[clique] = max(self._clear.get(clique, 0.0), CLEAR[measurement.noise])
+            self._clear[clique] = max(self._clear.get(clique, 0.0), CLEAR_MISFIT[measurement.noise])
         sizes = {clique: math.sqrt(square / self.numbers[clique]) for clique, square in squares.items()}
         self.tables = dict(sorted(sizes.items(), key=lambda item: -item[1]))
         self.overall = math.sqrt(sum(squares.values()) / max(sum(self.numbers.values()), 1))
@@ -130,7 +133,7 @@ class Misfit:
         named = list(cliques)
         numbers = sum(self.numbers[clique] for clique in named)
         clear = max((self._clear[clique] for clique in named), default=0.0)
-        return max(LEAST, 1 + clear / math.sqrt(2 * max(numbers, 1)))
+        return max(LEAST_MISFIT, 1 + clear / math.sqrt(2 * max(numbers, 1)))
 
 
 # The mean squared distance of a model from noisy tables, in variances of the noise, is 1 for a perfect model, 2 for a

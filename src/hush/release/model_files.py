@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 KIND = "model"
 VERSION = VERSIONS[KIND]
-AGREEMENT = 1e-5  # of the total: how far apart tables of an approximate model may be on one attribute
+LARGEST_DISAGREEMENT = 1e-5  # of the total: how far apart tables of an approximate model may be on one attribute
 
 Total = Annotated[float, Meta(gt=0, le=LARGEST_MAGNITUDE)]
 
@@ -215,7 +215,7 @@ class RelaxedRowsFile(Stored, tag_field="kind", tag="relaxed"):
 
 def off_one(sums: Floats) -> bool:
     """Whether some sum of probabilities is not one."""
-    return bool((np.abs(sums - 1.0) > AGREEMENT).any())
+    return bool((np.abs(sums - 1.0) > LARGEST_DISAGREEMENT).any())
 
 
 DistributionFile = TreeModelFile | LocalModelFile | RelaxedRowsFile
@@ -388,11 +388,11 @@ def _contradicting(
     margins: dict[str, Floats] = {}
     for index, clique in enumerate(factors.cliques):
         counts = table(index)
-        agree = abs(float(counts.sum()) - total) <= AGREEMENT * total
+        agree = abs(float(counts.sum()) - total) <= LARGEST_DISAGREEMENT * total
         for name in clique:
             margin = summed(counts, clique, (name,))
             before = margins.setdefault(name, margin)
-            agree = agree and bool(np.abs(margin - before).max() <= AGREEMENT * total)
+            agree = agree and bool(np.abs(margin - before).max() <= LARGEST_DISAGREEMENT * total)
         for constraint in constraints:
             if set(constraint.clique) <= set(clique):
                 agree = agree and not summed(counts, clique, constraint.clique)[~constraint.allowed].any()

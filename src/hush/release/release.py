@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 KIND = "release"
 VERSION = VERSIONS[KIND]
-KINDS = ("unbiased", "nonnegative", "whole")
+TABLE_KINDS = ("unbiased", "nonnegative", "whole")
 LARGEST_TABLES = 2**28
 SHOWN_TABLES = 12  # in a notebook
 
@@ -310,8 +310,8 @@ class Release(Queryable):
         The last two are **biased** upwards where counts are small, and the standard errors do not hold for them: they
         are for display and for tools that cannot take negative counts.
         """
-        if kind not in KINDS:
-            raise WorkloadError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
+        if kind not in TABLE_KINDS:
+            raise WorkloadError(f"kind={kind!r}: expected one of {', '.join(TABLE_KINDS)}")
         from hush.release.model_estimates import covered, mean_variance
 
         if cliques is None:

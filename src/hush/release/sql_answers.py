@@ -29,7 +29,7 @@ from hush.release.answer_columns import (
     joined,
 )
 from hush.release.answers import Answers, check_level
-from hush.release.formula_values import CLEAR, Part, evaluate, planned_counts, single_ratio
+from hush.release.formula_values import CLEAR_STANDARD_ERRORS, Part, evaluate, planned_counts, single_ratio
 from hush.release.intervals import VarianceIntervals
 from hush.schema import Categorical, Schema
 from hush.schema.column import OTHER_VALUE, canonical
@@ -493,11 +493,12 @@ def _note_unknown(value: Quantity, asked: exp.Expr, scope: Scope) -> None:
         if isinstance(asked, (*STANDARD_DEVIATIONS, *VARIANCES)):
             sample = not isinstance(asked, exp.VariancePop | exp.StddevPop)
             needed = "a sample needs at least 2 rows" if sample else "at least 1 row is needed"
-            reason = f"{needed}, and the estimated number of rows is not {CLEAR:g} standard errors above {sample:d}"
+            above = f"{CLEAR_STANDARD_ERRORS:g} standard errors above {sample:d}"
+            reason = f"{needed}, and the estimated number of rows is not {above}"
         elif value.error_kind in (ErrorKind.NONE, ErrorKind.BOUND):
             reason = "the denominator is zero: the model has no such rows"
         else:
-            reason = f"the denominator is not at least {CLEAR:g} standard errors away from zero"
+            reason = f"the denominator is not at least {CLEAR_STANDARD_ERRORS:g} standard errors away from zero"
         scope.note(f"{value.name}: {what} cannot be given, because {reason}.")
 
 

@@ -27,11 +27,11 @@ from hush.privacy.sensitivity import Neighbours
 from hush.schema.schema import drafted_text
 
 STAMP = "NOT PRIVATE"
-SEEDED = f"{STAMP}: the noise of this release came from a seed, for tests only."
-UNPROTECTED = "no noise protects what they show, and the release was made on the word that they are public"
-WARNING = f"{STAMP}: made with seeded or watched randomness, for tests only"
+SEEDED_CAVEAT = f"{STAMP}: the noise of this release came from a seed, for tests only."
+UNPROTECTED_TEXT = "no noise protects what they show, and the release was made on the word that they are public"
+SEEDED_NOISE = f"{STAMP}: made with seeded or watched randomness, for tests only"
 LEFT_OUT = "How many rows were left out is not in this release; `hush schema check SCHEMA DATA` shows the owner."
-LAWS = {
+NOISE_NAMES = {
     GaussianEvent: "discrete Gaussian",
     LaplaceEvent: "discrete Laplace",
     SelectionEvent: "choices by the exponential mechanism",
@@ -91,7 +91,7 @@ class Statement:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Why the promise does not hold, as notes for everything made from the release; empty if it holds."""
-        return (*((SEEDED,) if self.seeded else ()), *drafted_warning(self.drafted))
+        return (*((SEEDED_CAVEAT,) if self.seeded else ()), *drafted_warning(self.drafted))
 
     @property
     def rho(self) -> float:
@@ -109,10 +109,10 @@ class Statement:
             ("Neighbours", self.neighbours.value),
             ("Budget", str(self.budget)),
             ("Spent", self._spent()),
-            ("Noise", WARNING if self.seeded else self._law()),
+            ("Noise", SEEDED_NOISE if self.seeded else self._law()),
         ]
         if self.drafted:
-            lines.append(("Schema", f"{STAMP}: {drafted_text(self.drafted)}; {UNPROTECTED}"))
+            lines.append(("Schema", f"{STAMP}: {drafted_text(self.drafted)}; {UNPROTECTED_TEXT}"))
         if self.constraints is not None:
             lines.append(("Rules", f"combinations that the schema excludes, SHA-256 {self.constraints}"))
         return lines if self.ledger_head is None else [*lines, ("Ledger", f"head {printable(self.ledger_head)}")]
@@ -130,7 +130,7 @@ class Statement:
         if not self.charged:
             return "none: there was nothing to protect"
         kinds = {type(event) for event, _ in event_parts(self.event)}
-        laws = [law for kind, law in LAWS.items() if kind in kinds] or ["discrete Gaussian"]
+        laws = [law for kind, law in NOISE_NAMES.items() if kind in kinds] or ["discrete Gaussian"]
         return f"exact {' and '.join(laws)}, bits from the operating system"
 
     @property

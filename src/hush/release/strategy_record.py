@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hush.release.release import Release
     from hush.schema import Schema
 
-UNFIT = "the file's noisy tables do not fit its strategy; get the release again"
+UNFIT_ANSWERS = "the file's noisy tables do not fit its strategy; get the release again"
 MeasuredStrategy = TypeVar("MeasuredStrategy", bound=ResidualStrategy | LinearStrategy)
 
 
@@ -54,7 +54,7 @@ class ResidualAnswersFile(Stored, tag_field="kind", tag="residual"):
     def build(self, schema: Schema) -> dict[str, Any]:
         answers = Measurements(self.strategy.build(schema.domain))
         if self.noisy.shape != answers.flat.shape or self.filled.shape != answers.filled.shape:
-            raise ArchiveError(UNFIT)
+            raise ArchiveError(UNFIT_ANSWERS)
         answers.flat[:], answers.filled[:] = self.noisy, self.filled
         return {"answers": answers}
 
@@ -75,11 +75,11 @@ class LinearAnswersFile(Stored, tag_field="kind", tag="linear"):
         strategy = self.strategy.build(schema.domain)
         answers = Measurements(strategy)
         if len(self.noisy) != len(strategy.products):
-            raise ArchiveError(UNFIT)
+            raise ArchiveError(UNFIT_ANSWERS)
         for index, values in enumerate(self.noisy):
             if values is not None:
                 if values.shape != strategy.products[index].query.shape:
-                    raise ArchiveError(UNFIT)
+                    raise ArchiveError(UNFIT_ANSWERS)
                 answers[index] = values
         return {"answers": answers}
 

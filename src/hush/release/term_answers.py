@@ -44,14 +44,14 @@ from hush.release.intervals import FixedIntervals, ModelIntervals, NoiseInterval
 from hush.schema import Column, Schema
 from hush.workloads import ProductTerm, Term
 
-TOTAL = "(total)"
-BOUNDED = "the standard errors are at most what follows ±: that of a sum is at most the sum of those of its parts."
-BIASED = (
+TOTAL_LABEL = "(total)"
+BOUNDED_NOTE = "the standard errors are at most what follows ±: that of a sum is at most the sum of those of its parts."
+BIASED_NOTE = (
     "the estimates are biased: they come from data without negative counts. The intervals, and what follows ±, are "
     "those of the unbiased answers; the intervals are cut at zero where the truth cannot be beyond it."
 )
-SETTLED = "no standard error of the biased estimates is known; term() gives the unbiased ones."
-CLIPPED = "the root mean squared error of each estimate is at most what follows ±."
+NO_ERROR_NOTE = "no standard error of the biased estimates is known; term() gives the unbiased ones."
+CLIPPED_NOTE = "the root mean squared error of each estimate is at most what follows ±."
 
 
 def row_labels(block: LinearOperator, labels: Sequence[str]) -> list[str]:
@@ -66,7 +66,7 @@ def row_labels(block: LinearOperator, labels: Sequence[str]) -> list[str]:
         case Identity():
             return list(labels)
         case Total():
-            return [TOTAL]
+            return [TOTAL_LABEL]
         case Prefix():
             return [f"<= {label}" for label in labels]
         case AllRange():
@@ -74,7 +74,7 @@ def row_labels(block: LinearOperator, labels: Sequence[str]) -> list[str]:
         case WidthRange():
             return [_run(labels, i, i + block.width - 1) for i in range(block.shape[0])]
         case LevelsAndTotal():
-            return [*_times(block.levels, labels), *_times(block.total, [TOTAL])]
+            return [*_times(block.levels, labels), *_times(block.total, [TOTAL_LABEL])]
         case Permuted():
             return row_labels(block.operator, [labels[level] for level in block.order])
         case Scaled():
@@ -101,7 +101,7 @@ def _of_row(row: np.ndarray[tuple[int], np.dtype[np.float64]], labels: Sequence[
     levels = np.flatnonzero(row)
     if not len(levels) or (row[levels] != 1).any() or levels[-1] - levels[0] + 1 != len(levels):
         return f"query {number}"
-    return TOTAL if 1 < len(row) == len(levels) else _run(labels, int(levels[0]), int(levels[-1]))
+    return TOTAL_LABEL if 1 < len(row) == len(levels) else _run(labels, int(levels[0]), int(levels[-1]))
 
 
 def _run(labels: Sequence[str], first: int, last: int) -> str:
@@ -125,7 +125,7 @@ def term_answers(
         kind = ErrorKind.EXACT if answer.exact else ErrorKind.BOUND
         intervals = NoiseIntervals(answer.values, answer.margins)
         value = Quantity(count, answer.values, answer.std_error, kind, intervals)
-        said = said if answer.exact else (*said, BOUNDED)
+        said = said if answer.exact else (*said, BOUNDED_NOTE)
     return Answers(groups=groups, quantities=(value,), level=level, notes=(*said, *notes))
 
 
@@ -207,12 +207,12 @@ def nonnegative_answers(answers: Answers, term: ProductTerm, values: Floats | No
     (unbiased,) = answers.quantities
     signs = query_signs(term, tuple(block.shape[1] for block in term.blocks))
     estimate = clipped(unbiased.estimate if values is None else np.asarray(values, dtype=np.float64).ravel(), signs)
-    error_kind, further = (ErrorKind.BOUND, CLIPPED) if values is None else (ErrorKind.NONE, SETTLED)
+    error_kind, further = (ErrorKind.BOUND, CLIPPED_NOTE) if values is None else (ErrorKind.NONE, NO_ERROR_NOTE)
     return NonnegativeAnswers(
         groups=answers.groups,
         quantities=(Quantity(unbiased.name, estimate, unbiased.std_error, error_kind),),
         level=answers.level,
-        notes=(*answers.notes, BIASED, further),
+        notes=(*answers.notes, BIASED_NOTE, further),
         unbiased=unbiased,
         signs=signs,
     )
