@@ -100,8 +100,8 @@ def test_the_total_is_a_marginal_without_groups() -> None:
     ("make", "message"),
     [
         (lambda: marginal("sex", level=1), "level=1: expected a number between 0 and 1, such as 0.95"),
-        (lambda: marginal("sex", level=True), "level = True"),
-        (lambda: marginal("sex", level="high"), "level = 'high'"),
+        (lambda: marginal("sex", level=True), "level=True"),
+        (lambda: marginal("sex", level="high"), "level='high'"),
         (
             lambda: marginal("sex", error_kind="sure"),
             "error_kind = 'sure': expected one of exact, approximate, model, noise, binned, bound, none",

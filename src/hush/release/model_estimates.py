@@ -68,10 +68,7 @@ class ModelEstimates:
 
 
 LEAST_MISFIT = 1.5  # a smaller root mean square gives no caveat
-CLEAR_MISFIT = {
-    "gaussian": 6.0,
-    "laplace": 12.0,
-}  # in 1 / sqrt(2 m): noise alone exceeds it with probability about 1e-6
+CLEAR_MISFIT = {"gaussian": 6.0, "laplace": 12.0}  # in 1 / sqrt(2 m): noise exceeds it with probability about 1e-6
 NO_ROWS = (
     "the tables add up to less than 1 record, the least that a model can have; its counts say little, and its shares "
     "follow the noise."
