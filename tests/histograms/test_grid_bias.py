@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hush.histograms.axis_grid import AxisGrid
-from hush.histograms.grid_bias import LARGEST, STEPS, GridBias
+from hush.histograms.grid_bias import LARGEST_BIAS, STEPS_PER_ROW, GridBias
 from hush.privacy.sensitivity import Neighbours
 
 
@@ -69,7 +69,7 @@ def test_no_row_moves_the_statistic_further_than_it_says(
         moves.append(abs(int(statistic.answer({names: changed})) - before))
     assert max(moves) <= bound
     if filled == "empty":  # an empty table shows that the bound is no larger than it must be
-        assert max(moves) >= STEPS - 8
+        assert max(moves) >= STEPS_PER_ROW - 8
 
 
 @pytest.mark.parametrize("queries", ["prefix", "ranges", "cells"])
@@ -77,13 +77,13 @@ def test_the_statistic_ends_where_floats_know_its_last_steps(queries: str) -> No
     """Up to 2^38 steps the norm is known to a step or two; larger ones count as 2^38, at the border and far beyond."""
     statistic = GridBias(("a",), (AxisGrid(np.array([0, 8])),), queries)
     one = int(statistic.answer({("a",): np.eye(8, dtype=np.int64)[0]}))
-    border = LARGEST // one
+    border = LARGEST_BIAS // one
     below, above, far = (
         int(statistic.answer({("a",): np.array([count, 0, 0, 0, 0, 0, 0, 0])}))
         for count in (border - 1, border + 2, 2**45)
     )
-    assert LARGEST - 4 * (STEPS + 8) < below < LARGEST == 2**38
-    assert above == far == LARGEST
+    assert LARGEST_BIAS - 4 * (STEPS_PER_ROW + 8) < below < LARGEST_BIAS == 2**38
+    assert above == far == LARGEST_BIAS
 
 
 def test_a_bound_that_is_too_small_would_be_noticed() -> None:

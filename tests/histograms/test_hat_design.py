@@ -8,7 +8,7 @@ import pytest
 
 from hush.histograms.axis_grid import AxisForm, AxisGrid
 from hush.histograms.hat_design import design_hats
-from hush.histograms.hat_query import UNIT, Hats
+from hush.histograms.hat_query import HAT_UNIT, Hats
 from hush.strategies.strategy import NoiseKind
 
 
@@ -25,7 +25,7 @@ def test_the_error_is_that_of_the_strategy(queries: str, noise: NoiseKind, axes:
     for level in design.levels:
         hats = np.ones((1, 1))
         for count, grid in zip(level, grids, strict=True):
-            hats = np.kron(hats, Hats(count, grid.buckets).matrix().toarray() / UNIT)
+            hats = np.kron(hats, Hats(count, grid.buckets).matrix().toarray() / HAT_UNIT)
         rows.append(hats)
     precision = np.zeros_like(form)
     for share, matrix in zip(design.shares, rows, strict=True):

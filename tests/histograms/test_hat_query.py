@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hush.histograms.axis_grid import AxisGrid
-from hush.histograms.hat_query import UNIT, HatQuery, Hats
+from hush.histograms.hat_query import HAT_UNIT, HatQuery, Hats
 from hush.privacy.sensitivity import ONE_CELL
 
 GRIDS = (AxisGrid(np.array([0, 1, 2, 4, 6, 7])), AxisGrid(np.array([0, 2, 3, 5])))
@@ -19,7 +19,7 @@ def test_the_hats_over_a_bucket_add_up_to_the_unit(count: int, buckets: int) -> 
     matrix = hats.matrix().toarray()
     assert matrix.shape == (count, buckets)
     assert (matrix >= 0).all()
-    assert (matrix.sum(axis=0) == UNIT).all()
+    assert (matrix.sum(axis=0) == HAT_UNIT).all()
     assert hats.largest_square == (matrix**2).sum(axis=0).max()
 
 

@@ -459,10 +459,10 @@ def test_bounds_hold_with_the_generalised_choice():
         ({"share": 1.0}, BudgetError, "share=1.0"),
         ({"share": math.nan}, BudgetError, "share=nan"),
         ({"share": "0.9"}, BudgetError, "share='0.9'"),
-        ({"selection": "best"}, WorkloadError, "selection='best': expected one of exponential, generalized"),
+        ({"selection": "best"}, WorkloadError, "selection='best': expected one of 'exponential', 'generalized'"),
         ({"paper": 1}, WorkloadError, "paper=1: expected True or False"),
         ({"merge_rare": None}, WorkloadError, "merge_rare=None: expected True or False"),
-        ({"preset": "slow"}, WorkloadError, "preset='slow': expected one of fast, balanced, best"),
+        ({"preset": "slow"}, WorkloadError, "preset='slow': expected one of 'fast', 'balanced', 'best'"),
         ({"max_size_mb": 0}, SizeError, "max_size_mb=0: expected megabytes"),
         ({"max_size_mb": "80"}, SizeError, "max_size_mb='80'"),
     ],
@@ -592,7 +592,7 @@ def test_relaxed_rows_take_tables_that_no_junction_tree_holds() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"estimator": "rows"}, "estimator='rows': expected one of graphical, relaxed"),
+        ({"estimator": "rows"}, "estimator='rows': expected one of 'graphical', 'relaxed'"),
         ({"estimator": "relaxed", "rows": 0}, "rows=0"),
         ({"estimator": "relaxed", "paper": True}, "paper=True is AIM with a graphical model"),
     ],

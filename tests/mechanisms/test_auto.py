@@ -138,7 +138,7 @@ def test_a_search_that_cannot_win_is_not_started(monkeypatch: pytest.MonkeyPatch
     assert note(quick, "hdmm").startswith("no better; --thorough")
     assert "Skipped   hdmm: no better" in quick.details()
     rho = hush.Budget(rho=BUDGET.rho)
-    monkeypatch.setattr(auto, "GAIN", 0.5)
+    monkeypatch.setattr(auto, "LEAST_SEARCH_GAIN", 0.5)
     assert "% better" in note(hush.plan(ages(), rho), "matrix")
     thorough = hush.plan(ages(), BUDGET, thorough=True)
     assert {entry.name for entry in thorough.ranking if entry.rmse is not None} >= {"matrix", "hdmm", "residual"}

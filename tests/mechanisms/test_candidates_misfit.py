@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hush import Budget, Domain, Neighbours, Workload
 from hush.core.errors import ConvergenceError
 from hush.mechanisms import AIM, MST, MWEM
-from hush.mechanisms.candidates import GRID, LARGEST_MISFIT, MisfitScorer, on_grid
+from hush.mechanisms.candidates import LARGEST_MISFIT, MODEL_COUNT_STEP, MisfitScorer, on_grid
 from hush.privacy.gate import watch
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.schema import ROW, Unit
@@ -60,8 +60,8 @@ def test_scores_are_within_the_error_that_they_admit(seed, scale):
 @given(st.floats(0.0, 2.0**40))
 def test_models_are_rounded_by_half_a_step_at_most(value):
     rounded = on_grid({("a",): np.array([value, 1.0])})[("a",)][0]
-    assert abs(rounded - value) <= GRID / 2
-    assert (Fraction(float(rounded)) / Fraction(GRID)).denominator == 1
+    assert abs(rounded - value) <= MODEL_COUNT_STEP / 2
+    assert (Fraction(float(rounded)) / Fraction(MODEL_COUNT_STEP)).denominator == 1
 
 
 @pytest.mark.parametrize("relation", list(Neighbours))
@@ -141,4 +141,4 @@ def test_every_mechanism_scores_models_on_the_grid(mechanism):
         mechanism.plan(Workload.kway(DOMAIN, 2), Budget(rho=0.4)).release(TinyTable(DOMAIN, ROWS))
     assert watcher.scorers
     for table in (table for scorer in watcher.scorers for table in scorer.tables.values()):
-        assert (table / GRID == np.rint(table / GRID)).all()
+        assert (table / MODEL_COUNT_STEP == np.rint(table / MODEL_COUNT_STEP)).all()

@@ -172,7 +172,7 @@ def test_columns_alone_get_the_whole_budget() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"measure": "rows"}, "measure='rows': expected one of auto, tables, cells, all"),
+        ({"measure": "rows"}, "measure='rows': expected one of 'auto', 'tables', 'cells', 'all'"),
         ({"rounds": 0}, "rounds=0: expected a whole number of at least 1"),
         ({"queries": 1.5}, "queries=1.5"),
         ({"rows": None}, "rows=None"),

@@ -60,7 +60,7 @@ def costs_in_steps_of_one(patch: Patch) -> None:
 
 def bias_without_an_end(patch: Patch) -> None:
     """A bias of any size, of which floats do not know the last steps."""
-    patch.setattr(grid_bias, "LARGEST", 2**62)
+    patch.setattr(grid_bias, "LARGEST_BIAS", 2**62)
 
 
 def probes_asked_again(patch: Patch) -> None:

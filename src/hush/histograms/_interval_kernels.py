@@ -31,6 +31,7 @@ def sliding_deviations(
     total = 0
     half = length // 2
     for position in range(n):
+        # Slide the window: the cell at its end joins the tree, the cell before its start leaves.
         for change in range(2):
             cell = position if change == 0 else position - length
             if cell < 0:
@@ -46,6 +47,8 @@ def sliding_deviations(
         start = position - length + 1
         if start < 0:
             continue
+        # D about the mean is 2 (sum of cells above the mean - their number times the mean); the mean's fraction
+        # total / length - floor(mean) comes in exactly, and floor is taken at the end.
         if about_mean:
             mean = total // length
             node = np.searchsorted(ordered, mean, side="right")
@@ -56,6 +59,8 @@ def sliding_deviations(
                 node -= node & -node
             rest = 2 * grid * above * (total - mean * length)
             out[start] = 2 * grid * (upper - above * mean) + (-rest) // length
+        # D about the median is the sum of the upper half less that of the lower half: with an odd number of cells the
+        # middle one is in neither, so `least` adds the smallest floor(l/2) and the smallest ceil(l/2) cells.
         else:
             least = 0
             for part in range(2):

@@ -21,10 +21,10 @@ from hush.histograms.block_tree import BlockTree
 from hush.privacy.measurement import Measurement
 
 FLAT, EMPTY, SPLIT = 0.25, 0.25, 0.5  # prior of a block: even, one half empty, or neither
-CONCENTRATIONS = (1, 8, 64)  # of the symmetric beta laws of the share of the first half, one third each
-SHARES = 128  # steps of that share
-POINTS = 32  # counts that are tried for every node
-SIGNIFICANT = 0.01  # the chance that noise alone moves a band away from the posterior
+BETA_CONCENTRATIONS = (1, 8, 64)  # of the symmetric beta laws of the share of the first half, one third each
+SHARE_STEPS = 128  # steps of that share
+COUNTS_PER_NODE = 32  # counts that are tried for every node
+FALSE_BAND_CHANCE = 0.01  # the chance that noise alone moves a band away from the posterior
 
 
 @lru_cache(maxsize=1)
@@ -32,8 +32,8 @@ def _split_density() -> Floats:
     """SPLIT times the density of the share of the first half, in steps."""
     from scipy.special import betainc
 
-    edges = np.linspace(0, 1, SHARES + 1)
-    laws = [np.diff(betainc(a, a, edges)) * SHARES for a in CONCENTRATIONS]
+    edges = np.linspace(0, 1, SHARE_STEPS + 1)
+    laws = [np.diff(betainc(a, a, edges)) * SHARE_STEPS for a in BETA_CONCENTRATIONS]
     return np.asarray(SPLIT * np.mean(laws, axis=0))
 
 
@@ -58,7 +58,7 @@ def posterior_buckets(measured: Sequence[Measurement], grids: Sequence[AxisGrid]
         for table, place in zip(measured, places, strict=True):
             y[place] = table.raw.reshape(*place.shape, others)[..., column]
             variance[place] = max(table.law.stddev**2, 1e-12)
-        tree_posterior(y, variance, area, FLAT, EMPTY, _split_density(), POINTS, means, spreads)
+        tree_posterior(y, variance, area, FLAT, EMPTY, _split_density(), COUNTS_PER_NODE, means, spreads)
         out[..., column] = _adding_up(means, spreads)[tree.places(tree.depth)]
     return out.reshape(*tree.buckets, *measured[0].raw.shape[len(grids) :])
 
@@ -167,7 +167,7 @@ class _Bands:
             band = tuple(self._scale(axis)[scale] for axis, scale in enumerate(scales))
             freedom = wide[band].size * filled
             energy = float(np.square(wide[band]).sum()) / self.variances[scales]
-            wide[band] *= max(0.0, 1 - freedom / energy) if energy > chdtri(freedom, SIGNIFICANT) else 0.0
+            wide[band] *= max(0.0, 1 - freedom / energy) if energy > chdtri(freedom, FALSE_BAND_CHANCE) else 0.0
         for axis in range(wide.ndim):
             wide = unhaar(wide, axis)
         return wide[inside]

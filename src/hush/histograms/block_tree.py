@@ -17,9 +17,10 @@ from hush.strategies.strategy import NoiseKind
 
 LARGEST_TREE = 1 << 17  # buckets
 POSTERIOR_BYTES = 1536  # that a posterior takes for each of them
-MEASURED = {Fraction(0): 0.45, Fraction(3, 7): 0.3, Fraction(5, 7): 0.25}  # halvings undone, of all: one over the noise
-FEWEST = 8  # blocks of a level that is worth its share
-DIGITS = 1 << 16  # shares are whole multiples of this fraction of the budget
+# measured levels, by the part of all halvings that they undo, with the weights of their counts: one over the noise
+MEASURED_LEVELS = {Fraction(0): 0.45, Fraction(3, 7): 0.3, Fraction(5, 7): 0.25}
+FEWEST_BLOCKS = 8  # blocks of a level that is worth its share
+SHARE_UNITS = 1 << 16  # shares are whole multiples of this fraction of the budget
 
 
 @dataclass(frozen=True)
@@ -113,13 +114,13 @@ def design_blocks(tree: BlockTree, noise: NoiseKind) -> BlockDesign:
     of Gaussian noise. Rectangles of all sizes are asked for, so no level has much more than another; there are few, for
     each takes its share from all.
     """
-    above = {round(part * tree.depth): weight for part, weight in MEASURED.items()}
+    above = {round(part * tree.depth): weight for part, weight in MEASURED_LEVELS.items()}
     weights = {
         tree.depth - halvings: weight
         for halvings, weight in above.items()
-        if halvings == 0 or math.prod(tree.shape(tree.depth - halvings)) >= FEWEST
+        if halvings == 0 or math.prod(tree.shape(tree.depth - halvings)) >= FEWEST_BLOCKS
     }
     power = 1 if noise is NoiseKind.LAPLACE else 2
     whole = math.fsum(weight**power for weight in weights.values())
-    shares = [Fraction(round(DIGITS * weight**power / whole), DIGITS) for weight in weights.values()]
+    shares = [Fraction(round(SHARE_UNITS * weight**power / whole), SHARE_UNITS) for weight in weights.values()]
     return BlockDesign(tuple(weights), (1 - sum(shares[1:], Fraction(0)), *shares[1:]))

@@ -22,9 +22,9 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import RowNorms
 
 PATH_UNITS = 1 << 16  # shares of the budget that every path is given
-_GRID = 64  # trial shares of a node
-_GOLDEN = (5**0.5 - 1) / 2
-_ROUNDS = 24  # of the search between them: to 1e-5 of their distance, where the error is flat
+_TRIAL_SHARES = 64  # trial shares of a node
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
+_SEARCH_ROUNDS = 24  # of the search between them: to 1e-5 of their distance, where the error is flat
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,12 +206,12 @@ def _best_share(e: Floats, a: Floats, d: Floats) -> Floats:
         return np.asarray((e - a * share**2 / ((1 - share) ** 2 + share**2 * d)) / (1 - share) ** 2)
 
     best, least = np.zeros_like(e), error(np.zeros_like(e))
-    for trial in np.arange(1, _GRID) / _GRID:
+    for trial in np.arange(1, _TRIAL_SHARES) / _TRIAL_SHARES:
         value = error(trial)
         best, least = np.where(value < least, trial, best), np.minimum(value, least)
-    low, high = np.maximum(best - 1 / _GRID, 0), np.minimum(best + 1 / _GRID, 1 - 1 / _GRID)
-    for _ in range(_ROUNDS):
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    low, high = np.maximum(best - 1 / _TRIAL_SHARES, 0), np.minimum(best + 1 / _TRIAL_SHARES, 1 - 1 / _TRIAL_SHARES)
+    for _ in range(_SEARCH_ROUNDS):
+        left, right = high - _GOLDEN_RATIO * (high - low), low + _GOLDEN_RATIO * (high - low)
         lower = error(left) <= error(right)
         low, high = np.where(lower, low, left), np.where(lower, right, high)
     share = (low + high) / 2

@@ -14,9 +14,9 @@ from hush.histograms.axis_grid import AxisGrid, added
 from hush.privacy.gate import Counts, DeclaredStatistic
 from hush.privacy.sensitivity import Neighbours, RowNorms, Sensitivity, sensitivity
 
-STEPS = 1 << 20  # a row moves the statistic by at most this many steps, and a few of rounding
-ROUNDING = 8
-LARGEST = 1 << 38  # of the statistic, in steps; larger ones count as this
+STEPS_PER_ROW = 1 << 20  # a row moves the statistic by at most this many steps, and a few of rounding
+ROUNDING_STEPS = 8
+LARGEST_BIAS = 1 << 38  # of the statistic, in steps; larger ones count as this
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class GridBias(DeclaredStatistic):
     @property
     def row_norms(self) -> RowNorms:
         """An exchanged row is one removed and one added."""
-        return RowNorms.of_number(STEPS + ROUNDING, 2 * (STEPS + ROUNDING))
+        return RowNorms.of_number(STEPS_PER_ROW + ROUNDING_STEPS, 2 * (STEPS_PER_ROW + ROUNDING_STEPS))
 
     @property
     def largest_factor(self) -> int:
@@ -71,12 +71,12 @@ class GridBias(DeclaredStatistic):
     @property
     def step(self) -> float:
         """What a step is in units of the norm."""
-        return self.moved / STEPS
+        return self.moved / STEPS_PER_ROW
 
     def answer(self, counts: Counts) -> Integers:
         residuals = self._residuals(counts[self.clique])
         norm = math.sqrt(float(np.square(residuals).sum()))
-        return np.array(min(math.floor(norm / self.step), LARGEST), dtype=np.int64)
+        return np.array(min(math.floor(norm / self.step), LARGEST_BIAS), dtype=np.int64)
 
     def _residuals(self, table: Integers) -> Floats:
         """W (x - x_B); private."""

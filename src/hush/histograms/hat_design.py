@@ -12,15 +12,15 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.histograms.axis_grid import AxisForm, AxisGrid
-from hush.histograms.hat_query import UNIT, Hats
+from hush.histograms.hat_query import HAT_UNIT, Hats
 from hush.strategies.strategy import NoiseKind
 
 LARGEST_DESIGN = 4096  # buckets of an axis; longer axes take the design of an even grid of so many
 ONE_LEVEL = (2, 4, 8, 16)
 TWO_LEVELS = ((3, 12), (4, 32), (6, 48), (8, 64), (8, 128), (12, 160))
 SQUARE_LEVELS = (3, 4, 6, 8, 12, 16)
-RATIOS = (0.15, 0.25, 0.4, 0.6, 0.8, 1.1, 1.6)  # of the budget of a level of hats to that of the buckets
-DIGITS = 1 << 16  # shares are whole multiples of this fraction of the budget
+HAT_BUDGET_RATIOS = (0.15, 0.25, 0.4, 0.6, 0.8, 1.1, 1.6)  # of the budget of a level of hats to that of the buckets
+SHARE_UNITS = 1 << 16  # shares are whole multiples of this fraction of the budget
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ def design_hats(grids: Sequence[AxisGrid], queries: str, noise: NoiseKind) -> Ha
     parts: dict[tuple[int, int], tuple[Floats, Floats]] = {}  # hats of an axis, and their form
     counts = sorted({count for levels in _candidates(even) for count in levels})
     for (axis, form), count in itertools.product(enumerate(forms), counts):
-        hats = Hats(count, even[axis].buckets).matrix().toarray() / UNIT
+        hats = Hats(count, even[axis].buckets).matrix().toarray() / HAT_UNIT
         parts[axis, count] = hats, form.apply(hats)
     found = [_best(levels, parts, len(even), whole, noise) for levels in _candidates(even)]
     loss, levels, ratios = min([plain, *found], key=lambda each: each[0])
-    shares = [Fraction(round(DIGITS * ratio / sum(ratios)), DIGITS) for ratio in ratios[1:]]
+    shares = [Fraction(round(SHARE_UNITS * ratio / sum(ratios)), SHARE_UNITS) for ratio in ratios[1:]]
     shape = tuple((count,) * len(grids) for count in levels)
     scale = math.prod(grid.size / other.size for grid, other in zip(grids, even, strict=True))
     return HatDesign(shape, (1 - sum(shares, Fraction(0)), *shares), math.sqrt(loss * scale))
@@ -103,7 +103,7 @@ def _best(
 
     def loss(places: tuple[int, ...]) -> float:
         if places not in known:
-            ratios = [RATIOS[place] for place in places]
+            ratios = [HAT_BUDGET_RATIOS[place] for place in places]
             total = 1 + sum(ratios)
             p = _precision(1 / total, 1.0, noise)
             thetas = [math.sqrt(_precision(r / total, s, noise) / p) for r, s in zip(ratios, squares, strict=True)]
@@ -113,10 +113,10 @@ def _best(
             known[places] = (whole - gained) / p
         return known[places]
 
-    best = (len(RATIOS) // 2,) * len(levels)
+    best = (len(HAT_BUDGET_RATIOS) // 2,) * len(levels)
     while True:
         moves = [(*best[:i], best[i] + d, *best[i + 1 :]) for i in range(len(best)) for d in (-1, 1)]
-        near = min((move for move in moves if min(move) >= 0 and max(move) < len(RATIOS)), key=loss)
+        near = min((move for move in moves if min(move) >= 0 and max(move) < len(HAT_BUDGET_RATIOS)), key=loss)
         if loss(near) >= loss(best):
-            return loss(best), levels, (1.0, *(RATIOS[place] for place in best))
+            return loss(best), levels, (1.0, *(HAT_BUDGET_RATIOS[place] for place in best))
         best = near

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hush.core.arrays import Floats
-from hush.histograms.hat_query import UNIT, HatQuery
+from hush.histograms.hat_query import HAT_UNIT, HatQuery
 from hush.linops.along import along
 from hush.privacy.measurement import Measurement
 
@@ -29,7 +29,7 @@ class HatFit:
         values = [table.raw / query.scale for table, query in zip(measured, queries, strict=True)]
         variances = [(table.law.stddev / query.scale) ** 2 for table, query in zip(measured, queries, strict=True)]
         self.variance = max(variances[0], 1e-12)
-        self._hats = [[hat.matrix() / UNIT for hat in query.shapes] for query in queries[1:]]
+        self._hats = [[hat.matrix() / HAT_UNIT for hat in query.shapes] for query in queries[1:]]
         self._ratios = [self.variance / max(variance, 1e-12) for variance in variances[1:]]
         blocks = []
         for first, p in zip(self._hats, self._ratios, strict=True):

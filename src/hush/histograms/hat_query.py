@@ -1,4 +1,4 @@
-"""HatQuery: the counts of buckets, or sums of them weighted by overlapping hats."""
+"""HatQuery: the counts of buckets, or sums of them weighted by hat functions, the piecewise-linear basis."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hush.privacy.sensitivity import ONE_CELL, RowNorms
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-UNIT = 64  # the weights of a bucket in all hats of an axis add up to this
+HAT_UNIT = 64  # the weights of a bucket in all hats of an axis add up to this
 
 
 @dataclass(frozen=True)
 class Hats:
-    """`count` triangles over k buckets, each as wide as two of them are apart; in whole numbers that add up to `UNIT`.
+    """`count` triangles over k buckets, each as wide as two of them are apart; whole weights that add up to `HAT_UNIT`.
 
     >>> Hats(2, 4).matrix().toarray().tolist()
     [[64, 48, 16, 0], [0, 16, 48, 64]]
@@ -39,7 +39,7 @@ class Hats:
         """The hat to the left of each bucket, and the weight of the one to its right."""
         place = np.clip((np.arange(self.buckets) + 0.5) * self.count / self.buckets - 0.5, 0, self.count - 1)
         left = np.minimum(place.astype(np.int64), max(self.count - 2, 0))
-        return left, np.rint(UNIT * (place - left)).astype(np.int64)
+        return left, np.rint(HAT_UNIT * (place - left)).astype(np.int64)
 
     def matrix(self) -> csr_array:
         """(count, buckets), int64."""
@@ -48,7 +48,7 @@ class Hats:
         left, right = self._columns
         columns = np.arange(self.buckets)
         rows = np.concatenate([left, np.minimum(left + 1, self.count - 1)])
-        weights = np.concatenate([UNIT - right, right])
+        weights = np.concatenate([HAT_UNIT - right, right])
         kept = weights > 0
         both = (weights[kept], (rows[kept], np.tile(columns, 2)[kept]))
         return csr_array(both, shape=(self.count, self.buckets), dtype=np.int64)
@@ -57,7 +57,7 @@ class Hats:
     def largest_square(self) -> int:
         """The largest sum of squared weights of a bucket."""
         _, right = self._columns
-        return int((right**2 + (UNIT - right) ** 2).max())
+        return int((right**2 + (HAT_UNIT - right) ** 2).max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +66,8 @@ class HatQuery:
 
     With `hats`, sums of these counts weighted by hats on every gridded axis.
 
-    Privacy: a row is in one bucket. It adds one to one count, or `UNIT`^d in all to the sums of d axes of hats, whose
-    weights are never negative, so that two rows differ by at most twice that, and by at most twice the largest sum of
-    squares.
+    Privacy: a row is in one bucket. It adds one to one count, or `HAT_UNIT`^d in all to the sums of d axes of hats.
+    Weights are never negative, so two rows differ by at most twice that, and twice the largest sum of squares.
     """
 
     clique: Clique
@@ -87,7 +86,7 @@ class HatQuery:
     @property
     def scale(self) -> int:
         """What the answers are to be divided by."""
-        return int(UNIT ** len(self.hats))
+        return int(HAT_UNIT ** len(self.hats))
 
     @property
     def largest_factor(self) -> int:

@@ -16,9 +16,9 @@ from hush.core.arrays import Floats
 from hush.histograms.axis_grid import AxisForm, AxisGrid, spread
 
 LARGEST_BASIS = 512  # buckets of an axis up to which its form is taken apart; longer ones are taken as even
-STEPS = 60
-PENALTY = 1e-3  # of ADMM, over the largest eigenvalue: it balances the two residuals on maps of many shapes
-RELAXED = 1.7  # how far a step goes on: it is worth twice the steps [Boyd et al. 2011, sec. 3.4.3]
+ADMM_STEPS = 60
+ADMM_PENALTY = 1e-3  # of ADMM, over the largest eigenvalue: it balances the two residuals on maps of many shapes
+ADMM_OVERSTEP = 1.7  # how far a step goes on: it is worth twice the steps [Boyd et al. 2011, sec. 3.4.3]
 
 
 def project_cells(buckets: Floats, grids: Sequence[AxisGrid], queries: str) -> Floats:
@@ -62,9 +62,9 @@ def _admm(buckets: Floats, grids: Sequence[AxisGrid]) -> Floats:
     for column in range(rest.shape[2]):
         v = rest[:, :, column]
         fixed, z, u = eigenvalues * turned(v), np.maximum(v, 0.0), np.zeros_like(v)
-        for _ in range(STEPS):
-            x = back((fixed + PENALTY * turned(z - u)) / (eigenvalues + PENALTY))
-            u += RELAXED * x + (1 - RELAXED) * z
+        for _ in range(ADMM_STEPS):
+            x = back((fixed + ADMM_PENALTY * turned(z - u)) / (eigenvalues + ADMM_PENALTY))
+            u += ADMM_OVERSTEP * x + (1 - ADMM_OVERSTEP) * z
             z = np.maximum(u, 0.0)
             u -= z
         out[:, :, column] = z

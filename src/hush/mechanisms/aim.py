@@ -17,14 +17,13 @@ from hush.core.domain import Clique
 from hush.core.errors import BudgetError, WorkloadError, shown
 from hush.core.memory import readable
 from hush.core.solution import TOLERANCE, Solution
-from hush.core.validation import is_number
+from hush.core.validation import check_choice, check_flag, check_number, check_whole, is_whole
 from hush.mechanisms.candidates import Candidates, MisfitRounds, check_epsilon, on_grid
 from hush.mechanisms.mechanism import (
     CELL_MB,
     MEASURED_BYTES,
     SCORED_BYTES,
     CapacityMechanism,
-    check_flag,
     refuse_rules,
 )
 from hush.mechanisms.merged_levels import RunLevels
@@ -54,17 +53,15 @@ MEMORY_BASE = 3e8  # of Python and its libraries
 NAME = "aim"
 ROUNDS_PER_COLUMN = 16  # T = 16 d
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
-SHARE = 0.9
-COLUMN_NOISE, COLUMN_SHARE = 0.1, 0.5  # of the counts, and of the budget that may go to reach it
-WORTH_WHILE = 0.2  # of what the columns have cost; less than that is not worth measuring them again
-RESTRAINT = 0.15
-BETWEEN, ITERATIONS = 0.2, 60  # tolerance and most iterations of the fits between rounds
-AT_LAST = 0.05  # tolerance of the last fit if it is restrained
-SELECTIONS = ("exponential", "generalized")
-ESTIMATORS = ("graphical", "relaxed")
-ROWS = 300  # relaxed ones
-MOST_ITERATIONS = 400  # of the last fit of relaxed rows
-MOST_CELLS = 1 << 20  # of a table that is chosen from, where the model does not limit it
+DEFAULT_MEASURING_SHARE = 0.9
+LARGEST_COLUMN_NOISE, LARGEST_COLUMN_SHARE = 0.1, 0.5  # of the counts, and of the budget that may go to reach it
+LEAST_COLUMN_GAIN = 0.2  # of what the columns have cost; less than that is not worth measuring them again
+DEFAULT_RESTRAINT = 0.15
+ROUND_TOLERANCE, ROUND_ITERATIONS = 0.2, 60  # tolerance and most iterations of the fits between rounds
+LAST_TOLERANCE = 0.05  # tolerance of the last fit if it is restrained
+DEFAULT_RELAXED_ROWS = 300  # relaxed ones
+LAST_RELAXED_ITERATIONS = 400  # of the last fit of relaxed rows
+MOST_CANDIDATE_CELLS = 1 << 20  # of a table that is chosen from, where the model does not limit it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,28 +98,24 @@ class AIM(CapacityMechanism):
     refits: ClassVar[bool] = True
     reference: ClassVar[str] = "AIM"
 
-    share: float = SHARE
+    share: float = DEFAULT_MEASURING_SHARE
     rounds: int | None = None
     selection: str = "exponential"
-    restraint: float = RESTRAINT
+    restraint: float = DEFAULT_RESTRAINT
     merge_rare: bool = False
     paper: bool = False
     estimator: str = "graphical"
-    rows: int = ROWS
+    rows: int = DEFAULT_RELAXED_ROWS
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (is_number(self.share) and 0 < self.share < 1):
-            raise BudgetError(f"share={shown(self.share)}: expected a number between 0 and 1, the part for measuring")
-        if self.selection not in SELECTIONS:
-            raise WorkloadError(f"selection={shown(self.selection)}: expected one of {', '.join(SELECTIONS)}")
-        if not (is_number(self.restraint) and 0 <= self.restraint < 1):
-            raise WorkloadError(f"restraint={shown(self.restraint)}: expected a number of at least 0 and below 1")
-        check_flag(merge_rare=self.merge_rare, paper=self.paper)
-        if self.estimator not in ESTIMATORS:
-            raise WorkloadError(f"estimator={shown(self.estimator)}: expected one of {', '.join(ESTIMATORS)}")
-        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
-            raise WorkloadError(f"rows={shown(self.rows)}: expected a whole number of at least 1")
+        check_number(BudgetError, "share", self.share, above=0, below=1, hint=", the part for measuring")
+        check_choice(WorkloadError, "selection", self.selection, ("exponential", "generalized"))
+        check_number(WorkloadError, "restraint", self.restraint, least=0, below=1)
+        check_flag(WorkloadError, "merge_rare", self.merge_rare)
+        check_flag(WorkloadError, "paper", self.paper)
+        check_choice(WorkloadError, "estimator", self.estimator, ("graphical", "relaxed"))
+        object.__setattr__(self, "rows", check_whole(WorkloadError, "rows", self.rows, least=1))
         if self.paper and self.relaxed:
             raise WorkloadError("paper=True is AIM with a graphical model; leave estimator out")
 
@@ -161,7 +154,7 @@ class AIM(CapacityMechanism):
         if not any(workload.cliques):
             raise WorkloadError("the workload asks for the total alone, and there is nothing to choose; use 'residual'")
         least = math.ceil(Fraction(self.share) * len(columns) + 1)
-        if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < least):
+        if rounds is not None and not (is_whole(rounds) and rounds >= least):
             raise BudgetError(
                 f"rounds={shown(rounds)}: expected a whole number of at least share * columns + 1 = {least}, so that "
                 f"{len(columns)} columns and one round can be paid for; leave it out for {ROUNDS_PER_COLUMN} a column"
@@ -188,7 +181,7 @@ class AIM(CapacityMechanism):
         if not self.relaxed:
             return self.within(workload.domain, cliques)
         cells = [workload.domain.size(clique) for clique in cliques]
-        most = max(MOST_CELLS, min(cells))
+        most = max(MOST_CANDIDATE_CELLS, min(cells))
         return [clique for clique, size in zip(cliques, cells, strict=True) if size <= most]
 
     def memory(self, plan: Plan, schema: Schema) -> int:
@@ -323,11 +316,12 @@ class AIMRun:
         session, count = self.session, len(self.first)
         total = estimate_total(session.domain, session.measurements)[0]
         cells = sum(session.domain[name] for name in self.first) / count
-        stddev = COLUMN_NOISE * total / (MEAN_ABSOLUTE * cells)
-        wanted = min(count * float(session.bound.l2_squared) / (2 * stddev**2), COLUMN_SHARE * float(session.limit))
+        stddev = LARGEST_COLUMN_NOISE * total / (MEAN_ABSOLUTE * cells)
+        most = LARGEST_COLUMN_SHARE * float(session.limit)
+        cost = min(count * float(session.bound.l2_squared) / (2 * stddev**2), most)
         spent = float(session.limit - session.remaining)
-        if wanted > (1 + WORTH_WHILE) * spent:
-            more = Fraction(wanted - spent) / count
+        if cost > (1 + LEAST_COLUMN_GAIN) * spent:
+            more = Fraction(cost - spent) / count
             session.measure([(name,) for name in self.first], more, note=f"{NAME}: {count} columns again")
 
     def _fit(self, final: bool) -> Distribution:
@@ -335,15 +329,18 @@ class AIMRun:
         if settings.relaxed:
             before = None if session.model is None else session.model.value
             start = before if isinstance(before, RelaxedRows) else None
-            tolerance, iterations = (AT_LAST, MOST_ITERATIONS) if final else (BETWEEN, ITERATIONS)
             return session.fit_with(
-                fit_relaxed, start=start, rows=settings.rows, tolerance=tolerance, iterations=iterations
+                fit_relaxed,
+                start=start,
+                rows=settings.rows,
+                tolerance=LAST_TOLERANCE if final else ROUND_TOLERANCE,
+                iterations=LAST_RELAXED_ITERATIONS if final else ROUND_ITERATIONS,
             ).value
         if not final:
-            return session.fit(loss=settings.fit_loss, tolerance=BETWEEN, iterations=ITERATIONS).value
+            return session.fit(loss=settings.fit_loss, tolerance=ROUND_TOLERANCE, iterations=ROUND_ITERATIONS).value
         if settings.paper or not settings.restraint:
             return session.fit(loss=settings.fit_loss, tolerance=TOLERANCE).value
-        return restrained_fit(session, settings.restraint, loss=settings.fit_loss, tolerance=AT_LAST).value
+        return restrained_fit(session, settings.restraint, loss=settings.fit_loss, tolerance=LAST_TOLERANCE).value
 
     def _round(self, model: Distribution, final: bool) -> Distribution:
         """Choose, measure and fit; anneal after `patience` rounds that moved the model less than their noise."""
@@ -375,7 +372,7 @@ class AIMRun:
         session = self.session
         if not isinstance(model, GraphicalModel):
             cells = np.array([float(session.domain.size(clique)) for clique in self.pool.cliques])
-            indices = self._affordable(np.flatnonzero(cells <= max(MOST_CELLS, cells.min())))
+            indices = self._affordable(np.flatnonzero(cells <= max(MOST_CANDIDATE_CELLS, cells.min())))
             return indices, np.full(len(indices), model.size_mb)
         spent = 1 - (session.remaining - self.measuring - self.choosing) / session.limit
         limit = max(float(spent) * self.settings.limit_mb, model.size_mb)

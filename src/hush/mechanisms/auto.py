@@ -1,7 +1,7 @@
 """auto: compare the mechanisms that fit the workload and the budget; take the least predicted error.
 
 Closed forms come first. A search starts only if it may win: no unbiased linear mechanism has an RMSE below the singular
-value bound of its noise, so a search whose bound is within `GAIN` of the best so far is not worth its time.
+value bound of its noise, so a search whose bound is within 5 % of the best so far is not worth its time.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hush.core.errors import HushError
+from hush.core.errors import HushError, WorkloadError
+from hush.core.validation import check_flag
 from hush.linops import Identity, Total
 from hush.mechanisms.baselines import Direct
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.matrix import LARGEST_CELLS, Matrix
-from hush.mechanisms.mechanism import Mechanism, StrategyMechanism, check_flag
+from hush.mechanisms.mechanism import Mechanism, StrategyMechanism
 from hush.mechanisms.plan import Plan, Progress, Ranked, choose_noise, per_row, rmse_bound, split_sums
 from hush.mechanisms.residual import Residual
 from hush.privacy.budget import Budget
@@ -32,10 +33,10 @@ NAME = "auto"
 LARGEST_MATRIX, LARGEST_QUICK_MATRIX = 1024, 256  # cells up to which an explicit strategy is tried unasked
 MOST_TERMS, MOST_QUICK_TERMS = 1000, 150  # terms up to which HDMM is tried unasked
 MOST_QUICK_LEVELS = 128  # of a column with prefix sums or ranges that HDMM designs a strategy for
-TIE = 1e-3  # the first of the list wins unless another is better by this much
-GAIN = 0.05  # a search that cannot lower the RMSE by this much is not started
-LATER = "--thorough (thorough=True) tries it"
-WORDS = {NoiseKind.GAUSSIAN: "with Gaussian noise", NoiseKind.LAPLACE: "with Laplace noise"}
+TIE_MARGIN = 1e-3  # the first of the list wins unless another is better by this much
+LEAST_SEARCH_GAIN = 0.05  # a search that cannot lower the RMSE by this much is not started
+TRIED_IF_THOROUGH = "--thorough (thorough=True) tries it"
+NOISE_WORDS = {NoiseKind.GAUSSIAN: "with Gaussian noise", NoiseKind.LAPLACE: "with Laplace noise"}
 
 
 @dataclass(frozen=True)
@@ -76,20 +77,21 @@ class Auto(Mechanism):
         max_rows_per_unit: int = 1,
     ) -> Plan:
         """The plan of least predicted error; reads no data, so comparing several costs no privacy."""
-        check_flag(thorough=self.thorough)
+        check_flag(WorkloadError, "thorough", self.thorough)
         options: dict[str, Any] = {"neighbours": neighbours, "max_rows_per_unit": max_rows_per_unit}
         loss = loss_of(self.loss)
         plans: list[tuple[PlanCandidate, Plan]] = []
         left_out: list[Ranked] = []
         problem: HushError | None = None
         candidates = plan_candidates(workload, budget, self.loss, thorough=self.thorough)
+        # Plan with every candidate, but for searches that cannot win.
         for done, candidate in enumerate(candidates):
             if self.progress is not None:
                 self.progress(done / len(candidates))
             best = min((_error(plan, loss) for _, plan in plans), default=math.inf)
             hopeless = "" if candidate.reason else self._cannot_win(candidate, workload, budget, best, options)
             if candidate.reason or hopeless:
-                skipped = bool(hopeless) or candidate.reason.endswith(LATER)
+                skipped = bool(hopeless) or candidate.reason.endswith(TRIED_IF_THOROUGH)
                 left_out.append(Ranked(candidate.name, None, candidate.reason or hopeless, skipped=skipped))
                 continue
             try:
@@ -99,6 +101,7 @@ class Auto(Mechanism):
             except HushError as error:
                 problem = problem or error
                 left_out.append(Ranked(candidate.name, None, str(error)))
+        # Take the best; rank the others, and keep the best plan with the other kind of noise.
         if not plans:
             raise problem or HushError("no mechanism fits the workload")
         best_plan = _least(plans, loss)
@@ -119,11 +122,11 @@ class Auto(Mechanism):
         rows, neighbours = options["max_rows_per_unit"], options["neighbours"]
         counts, _ = split_sums(workload, spent, kind, neighbours, rows)
         bound = rmse_bound(workload, kind, per_row(kind, counts, rows), neighbours)
-        if bound is None or bound[0] < best * (1 - GAIN):
+        if bound is None or bound[0] < best * (1 - LEAST_SEARCH_GAIN):
             return ""
         gain = max(1 - bound[0] / best, 0.0)
         win = "no better" if gain < 5e-4 else f"at most {math.ceil(gain * 1000) / 10:g} % better"
-        return f"{win}; {LATER}"
+        return f"{win}; {TRIED_IF_THOROUGH}"
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ def plan_candidates(workload: Workload, budget: Budget, loss: str | Loss, *, tho
         ]
     if budget.epsilon is None or not (total or budget.pure):
         return gaussian
-    suffix = "" if budget.pure else f" {WORDS[NoiseKind.LAPLACE]}"
+    suffix = "" if budget.pure else f" {NOISE_WORDS[NoiseKind.LAPLACE]}"
     few = "" if total and len(workload) <= MOST_TERMS else "it is for rmse and fewer terms"
     laplace = [
         PlanCandidate(f"direct{suffix}", NoiseKind.LAPLACE, Direct(noise="laplace"), few),
@@ -201,7 +204,7 @@ def _matrix_reason(workload: Workload, *, rmse_only: bool, thorough: bool) -> st
     if cells > LARGEST_MATRIX:
         return f"{cells:,} cells, which take long; name it to try"
     if cells > LARGEST_QUICK_MATRIX and not thorough:
-        return f"{cells:,} cells take long; {LATER}"
+        return f"{cells:,} cells take long; {TRIED_IF_THOROUGH}"
     return ""
 
 
@@ -216,7 +219,7 @@ def _hdmm_reason(workload: Workload, *, total: bool, thorough: bool) -> str:
     if thorough:
         return ""
     if len(workload) > MOST_QUICK_TERMS:
-        return f"{len(workload):,} terms take long; {LATER}"
+        return f"{len(workload):,} terms take long; {TRIED_IF_THOROUGH}"
     grams = TermGrams.of(workload)
     designed = [
         block.shape[1]
@@ -225,7 +228,7 @@ def _hdmm_reason(workload: Workload, *, total: bool, thorough: bool) -> str:
         if not isinstance(block, Identity | Total)
     ]
     if max(designed, default=0) > MOST_QUICK_LEVELS:
-        return f"queries other than levels on a column of {max(designed):,} levels take long; {LATER}"
+        return f"queries other than levels on a column of {max(designed):,} levels take long; {TRIED_IF_THOROUGH}"
     return ""
 
 
@@ -233,7 +236,7 @@ def _least(plans: list[tuple[PlanCandidate, Plan]], loss: Loss) -> Plan:
     """The plan of least error; of those within a tie, the first."""
     best = plans[0][1]
     for _, plan in plans[1:]:
-        if _error(plan, loss) < _error(best, loss) * (1 - TIE):
+        if _error(plan, loss) < _error(best, loss) * (1 - TIE_MARGIN):
             best = plan
     return best
 

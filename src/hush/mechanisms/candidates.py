@@ -147,7 +147,7 @@ class LastScores:
         )
 
 
-GRID = 2.0**-10  # of the model's counts, so that sums of differences are exact
+MODEL_COUNT_STEP = 2.0**-10  # of the model's counts, so that sums of differences are exact
 LARGEST_MISFIT = 2.0**36  # counts; the last product of a score is off by 2^-53 of it at most
 
 
@@ -202,7 +202,7 @@ class MisfitScorer:
 
 def on_grid(tables: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
     """Tables of a model rounded to multiples of 2^-10, as they are scored."""
-    return {clique: np.rint(table / GRID) * GRID for clique, table in tables.items()}
+    return {clique: np.rint(table / MODEL_COUNT_STEP) * MODEL_COUNT_STEP for clique, table in tables.items()}
 
 
 def check_epsilon(epsilon: Fraction, candidates: int) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 
 from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique, Domain
-from hush.core.errors import BudgetError, DataError, SizeError, WorkloadError, shown
+from hush.core.errors import BudgetError, DataError, SizeError, WorkloadError
 from hush.core.rational import float_up
-from hush.core.validation import is_number
+from hush.core.validation import check_number, check_whole
 from hush.inference.factors import Factors
 from hush.mechanisms.mechanism import NOT_ITS_ROUNDS, CapacityMechanism
 from hush.mechanisms.plan import Plan
@@ -41,10 +41,10 @@ LARGEST_GAP = 2**36  # rows; the largest score that is still on the grid of priv
 NAME = "dualquery"
 MOST_CELLS = 1 << 20  # to draw queries from
 DRAWN_BYTES = 128  # of a cell whose two queries may be drawn: scores, their law, and the likelihood of the draws
-PATIENCE = 500  # stop after so many tables in a row that the model has no room for
+MOST_REFUSED_TABLES = 500  # stop after so many tables in a row that the model has no room for
 FEWEST_TURNS, MOST_TURNS = 4, 32
-ITERATIONS = 1000
-TOLERANCE = 0.1  # of the fit; a closer one would fit the randomness of the draws
+FIT_ITERATIONS = 1000
+FIT_TOLERANCE = 0.1  # of the fit; a closer one would fit the randomness of the draws
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,14 +93,11 @@ class DualQuery(CapacityMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("column_share", "accuracy"):
-            if not (is_number(getattr(self, name)) and 0 < getattr(self, name) < 1):
-                raise BudgetError(f"{name}={shown(getattr(self, name))}: expected a number between 0 and 1")
+            check_number(BudgetError, name, getattr(self, name), above=0, below=1)
         for name, least in (("turns", 2), ("draws", 1), ("seed", 0)):
             value = getattr(self, name)
-            if value is None and name != "seed":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise WorkloadError(f"{name}={shown(value)}: expected a whole number of at least {least}")
+            if value is not None or name == "seed":
+                object.__setattr__(self, name, check_whole(WorkloadError, name, value, least=least))
 
     def check(self, workload: Workload, budget: Budget) -> None:
         """Refuse a limit too small for the model of the columns, or of the columns and one table."""
@@ -173,7 +170,7 @@ class DualQuery(CapacityMechanism):
         tree = JunctionTree.build(domain, known)
         room, failures = MOST_CELLS, 0
         for clique in dict.fromkeys(domain.clique(clique) for clique, _ in order):
-            if failures == PATIENCE:
+            if failures == MOST_REFUSED_TABLES:
                 return
             failures += 1
             if not clique or (size := domain.size(clique)) > room:
@@ -225,7 +222,7 @@ class DualQueryRun:
         for turn in range(2, turns + 1):
             game.answer(self._turn(turn, turns, draws, total))
         loss = likelihood(session.domain, session.measurements, game, total, self._draws(), self.unit)
-        session.fit(loss=loss, tolerance=TOLERANCE, iterations=ITERATIONS)
+        session.fit(loss=loss, tolerance=FIT_TOLERANCE, iterations=FIT_ITERATIONS)
 
     def _draws(self) -> list[Draw]:
         return [draw for draw in self.session.rounds if isinstance(draw, Draw)]
@@ -289,8 +286,8 @@ class CellScorer:
         return Scores(np.concatenate([gaps, -gaps]).astype(np.float64), float_up(bound))
 
 
-RESTARTS = 8
-SWEEPS = 20
+ROW_SEARCH_STARTS = 8
+ROW_SEARCH_SWEEPS = 20
 
 
 class QueryGame:
@@ -367,13 +364,13 @@ def best_row(sizes: Sequence[int], codes: Integers, signs: Floats, generator: np
     columns = np.flatnonzero((codes >= 0).any(axis=0))
     wanted = np.flatnonzero(signs > 0)
     best, largest = np.zeros(len(sizes), dtype=np.int64), -np.inf
-    for _ in range(RESTARTS):
+    for _ in range(ROW_SEARCH_STARTS):
         row = generator.integers(np.asarray(sizes, dtype=np.int64))
         if len(wanted):
             query = codes[wanted[generator.integers(len(wanted))]]
             row = np.where(query >= 0, query, row)
         value = -np.inf
-        for _ in range(SWEEPS):
+        for _ in range(ROW_SEARCH_SWEEPS):
             before = value
             for column in generator.permutation(columns):
                 meets = (codes < 0) | (codes == row)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
-from hush.core.errors import WorkloadError, shown
+from hush.core.errors import WorkloadError
+from hush.core.validation import check_whole
 from hush.mechanisms.mechanism import StrategyMechanism
 from hush.optimizers.opt_hdmm import OPERATORS, opt_hdmm
 from hush.optimizers.p_identity import SEARCH_SEED
@@ -50,8 +51,7 @@ class HDMM(StrategyMechanism):
     def check(self, workload: Workload, budget: Budget) -> None:
         """Refuse `restarts` and `seed` unless they are whole numbers."""
         for name, value in (("restarts", self.restarts), ("seed", self.seed)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise WorkloadError(f"{name}={shown(value)}: expected an integer >= 0")
+            check_whole(WorkloadError, name, value, least=0)
 
     def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> LinearStrategy:
         """The best strategy that still supports the workload once it is rounded."""

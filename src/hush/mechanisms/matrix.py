@@ -34,7 +34,7 @@ from hush.workloads import Workload
 
 NAME = "matrix"
 LARGEST_CELLS = 4096
-RIDGE = 1e-6  # times the mean of the Gram matrix's diagonal, so that rounding to integers cannot break support
+SUPPORT_RIDGE = 1e-6  # times the mean of the Gram matrix's diagonal, so that rounding to integers cannot break support
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Matrix(StrategyMechanism):
         if n > LARGEST_CELLS:
             raise SizeError(_too_large(n))
         if self.strategy == "best":
-            tried = BEST[noise] if n & (n - 1) else (*BEST[noise], *POWERS[noise])
+            tried = BEST_STRATEGIES[noise] if n & (n - 1) else (*BEST_STRATEGIES[noise], *POWERS[noise])
         else:
             tried = (self.strategy,)
         best: tuple[LinearOperator, float, str] | None = None
@@ -109,7 +109,7 @@ class Matrix(StrategyMechanism):
 
 def _optimal(gram: Floats, noise: NoiseKind) -> LinearOperator:
     n = len(gram)
-    ridge = RIDGE * np.trace(gram) / n * np.eye(n)
+    ridge = SUPPORT_RIDGE * np.trace(gram) / n * np.eye(n)
     return optimal_gram(gram_factor(gram + ridge)).checked().strategy
 
 
@@ -125,7 +125,7 @@ STRATEGIES: dict[str, Callable[[Floats, NoiseKind], LinearOperator]] = {
     "wavelet": lambda gram, noise: Haar(len(gram)),
     "short-wavelet": lambda gram, noise: hierarchy.short_wavelet(len(gram)),
 }
-BEST = {
+BEST_STRATEGIES = {
     NoiseKind.GAUSSIAN: ("optimal", "identity"),
     NoiseKind.LAPLACE: ("p-identity", "l2", "hb", "hierarchical", "identity"),
 }

@@ -19,7 +19,7 @@ from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
 from hush.core.errors import ArchiveError, BudgetError, DataError, HushError, SizeError, WorkloadError, shown
 from hush.core.memory import available_memory, readable
-from hush.core.validation import is_number
+from hush.core.validation import check_choice, check_number, is_number
 from hush.inference.factors import Factors
 from hush.mechanisms.plan import Plan, choose_noise, per_row, rows_per_unit, split_sums
 from hush.models.graphical.belief_propagation import in_tree_order, with_domain
@@ -296,10 +296,9 @@ class CapacityMechanism(Mechanism):
     max_size_mb: float | None = None
 
     def __post_init__(self) -> None:
-        if self.preset not in PRESETS:
-            raise WorkloadError(f"preset={shown(self.preset)}: expected one of {', '.join(PRESETS)}")
-        if self.max_size_mb is not None and not (is_number(self.max_size_mb) and self.max_size_mb > 0):
-            raise SizeError(f"max_size_mb={shown(self.max_size_mb)}: expected megabytes, a number above 0")
+        check_choice(WorkloadError, "preset", self.preset, PRESETS)
+        if self.max_size_mb is not None:
+            check_number(SizeError, "max_size_mb", self.max_size_mb, above=0, hint=", in megabytes")
 
     @property
     def limit_mb(self) -> float:
@@ -372,10 +371,3 @@ def refuse_rules(schema: Schema) -> None:
             "relaxed rows cannot promise that combinations never occur, and the schema has rules; use 'aim' with its "
             "graphical model, or leave the rules out"
         )
-
-
-def check_flag(**flags: object) -> None:
-    """Refuse a setting that is neither True nor False."""
-    for name, value in flags.items():
-        if not isinstance(value, bool):
-            raise WorkloadError(f"{name}={shown(value)}: expected True or False")

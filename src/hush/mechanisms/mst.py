@@ -13,8 +13,10 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
+from hush.core.errors import WorkloadError
+from hush.core.validation import check_flag
 from hush.mechanisms.candidates import Candidates, MisfitRounds, on_grid
-from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism, check_flag
+from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism
 from hush.mechanisms.merged_levels import RunLevels
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
@@ -25,7 +27,7 @@ from hush.schema import Schema
 from hush.workloads import Workload
 
 NAME = "mst"
-THIRD = Fraction(1, 3)
+STAGE_SHARE = Fraction(1, 3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,7 @@ class MST(CapacityMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_flag(merge_rare=self.merge_rare)
+        check_flag(WorkloadError, "merge_rare", self.merge_rare)
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         d = len(plan.domain)
@@ -87,7 +89,7 @@ class MST(CapacityMechanism):
         columns = [(name,) for name in session.domain]
         pairs: tuple[Clique, ...] = tuple(self.within(session.domain, combinations(session.domain.attributes, 2)))
         if not session.noisy_tables:
-            cost = min(THIRD * session.limit, session.remaining / 2) if pairs else session.remaining
+            cost = min(STAGE_SHARE * session.limit, session.remaining / 2) if pairs else session.remaining
             cost /= len(columns)
             session.measure(columns, cost, note=f"{NAME}: {len(columns)} columns")
         rounds = MisfitRounds(session, Candidates(pairs, np.ones(len(pairs))), NAME)
@@ -106,7 +108,7 @@ class MST(CapacityMechanism):
         cliques = (table.clique for table in session.noisy_tables)
         edges: list[Clique] = list(dict.fromkeys(clique for clique in cliques if len(clique) == 2))
         most = len(session.domain) - 1
-        share = min(THIRD * session.limit / most, session.remaining / (2 * max(most - len(edges), 1)))
+        share = min(STAGE_SHARE * session.limit / most, session.remaining / (2 * max(most - len(edges), 1)))
         while len(edges) < most:
             sizes = self._sizes(session, edges, pool.cliques)
             indices = np.flatnonzero(sizes <= self.limit_mb)

@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from hush.core.domain import Clique
-from hush.core.errors import BudgetError, SizeError, WorkloadError, shown
+from hush.core.errors import BudgetError, SizeError, WorkloadError
+from hush.core.validation import check_whole
 from hush.mechanisms.candidates import Candidates, MisfitRounds, on_grid
 from hush.mechanisms.mechanism import CapacityMechanism, check_possible
 from hush.mechanisms.plan import Plan
@@ -22,7 +23,7 @@ from hush.workloads import Workload
 
 NAME = "mwem"
 COUNT_SHARE = Fraction(1, 100)  # of the budget, for the number of rows
-LOOSE = 0.1  # tolerance of the fits between rounds, in standard deviations
+ROUND_TOLERANCE = 0.1  # tolerance of the fits between rounds, in standard deviations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +63,8 @@ class MWEM(CapacityMechanism):
 
     def check(self, workload: Workload, budget: Budget) -> None:
         """Refuse a T that is no whole number, and a limit too small for every table of the workload."""
-        if self.rounds is not None and (type(self.rounds) is not int or self.rounds < 1):
-            raise BudgetError(f"rounds={shown(self.rounds)}: expected a whole number of at least 1")
+        if self.rounds is not None:
+            check_whole(BudgetError, "rounds", self.rounds, least=1)
         self._check_capacity(workload, [])
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
@@ -121,7 +122,7 @@ class MWEM(CapacityMechanism):
     def _round(self, rounds: MisfitRounds, share: Fraction) -> None:
         """Fit, choose and measure; a round that leaves less than another round's share spends everything."""
         session, pool = rounds.session, rounds.pool
-        model = session.fit(tolerance=LOOSE).value
+        model = session.fit(tolerance=ROUND_TOLERANCE).value
         sizes = self.sizes_mb(session.domain, session.cliques, pool.cliques, model.tree)
         indices = np.flatnonzero(sizes <= self.limit_mb)
         indices = indices[session.memory.affordable(session.domain.size(pool.cliques[index]) for index in indices)]

@@ -15,9 +15,9 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.domain import Domain
-from hush.core.errors import ArchiveError, BudgetError, DataError, HushError, SizeError, WorkloadError, shown
+from hush.core.errors import ArchiveError, BudgetError, DataError, HushError, SizeError, WorkloadError
 from hush.core.memory import readable
-from hush.core.validation import is_number
+from hush.core.validation import check_number, check_whole
 from hush.files.archive import VERSIONS, ArchiveReader, write_archive
 from hush.files.atomic_write import check_new
 from hush.files.codec import Stored, pack, unpack
@@ -36,7 +36,7 @@ from hush.strategies.strategy import NoiseKind, PredictedErrors, Strategy, unit_
 from hush.strategies.strategy_files import StrategyFile, SumStrategyFile, store_strategy, sums_inconsistency
 from hush.strategies.sum_strategy import SumStrategy, sums_share
 from hush.strategies.term_table import TermGrams
-from hush.workloads import Term, Workload
+from hush.workloads import Workload
 from hush.workloads.sum_term import row_terms
 from hush.workloads.workload_files import WorkloadFile
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hush.tables.table import Table
 
 LARGEST_EXACT = 1024  # rows of the eigenvalue problem that a plan may solve, in a fraction of a second
-_BELOW = ("parts", "dominated")
+_BOUNDS_FROM_BELOW = ("parts", "dominated")
 
 
 def rmse_bound(
@@ -68,7 +68,7 @@ def rmse_bound(
     except SizeError:
         return None
     weights = sum(term.weight * term.queries for term in workload)
-    name = "estimated from below" if word in _BELOW else "exact"
+    name = "estimated from below" if word in _BOUNDS_FROM_BELOW else "exact"
     return math.sqrt(total * least / weights), f"singular value bound, {name}"
 
 
@@ -76,8 +76,8 @@ Progress = Callable[[float], None]
 OnRound = Callable[[Round, float], None]
 PLAN_KIND = "plan"
 PLAN_VERSION = VERSIONS[PLAN_KIND]
-NOISES = ("auto", *NoiseKind)
-ROUNDING = Fraction(1, 10**9)  # the rho of an epsilon may differ in its last digits between versions
+NOISE_CHOICES = ("auto", *NoiseKind)
+BUDGET_ROUNDING = Fraction(1, 10**9)  # the rho of an epsilon may differ in its last digits between versions
 
 
 def choose_noise(noise: str, budget: Budget) -> tuple[NoiseKind, Budget]:
@@ -86,8 +86,8 @@ def choose_noise(noise: str, budget: Budget) -> tuple[NoiseKind, Budget]:
     "auto" takes Laplace noise for pure epsilon and Gaussian noise otherwise. Laplace noise asked for under
     (epsilon, delta) is planned as pure epsilon, which is the stronger promise.
     """
-    if noise not in NOISES:
-        raise BudgetError(f"noise={noise!r}: expected one of {', '.join(NOISES)}")
+    if noise not in NOISE_CHOICES:
+        raise BudgetError(f"noise={noise!r}: expected one of {', '.join(NOISE_CHOICES)}")
     kind = NoiseKind(noise) if noise != "auto" else (NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN)
     if kind is NoiseKind.LAPLACE:
         if budget.epsilon is None:
@@ -131,9 +131,7 @@ def split_sums(
 
 def rows_per_unit(rows: int) -> int:
     """The number of rows that a privacy unit may have, checked."""
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise BudgetError(f"max_rows_per_unit={rows!r}: expected an integer >= 1")
-    return rows
+    return check_whole(BudgetError, "max_rows_per_unit", rows, least=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +245,10 @@ class Plan:
 
     def query_variances(self, which: int = 0) -> Floats:
         """The variance of every query of a term of the workload, one axis per attribute of the term."""
-        term = self._listed(which)
+        check_whole(WorkloadError, "term", which, least=0, most=len(self.workload) - 1)
+        term = self.workload.terms[which]
+        if not term.listed:
+            raise WorkloadError(f"the queries of term {which} are known by their Gram matrix alone; use term_variances")
         if self.strategy is None:
             product = term.product
             shape = term.queries if product is None else [block.shape[0] for block in product.blocks]
@@ -363,10 +364,10 @@ class Plan:
 
         Pure epsilon-DP is also (epsilon, delta)-DP, for any delta; no amount of zCDP is pure.
         """
-        most = None if budget.epsilon is None else Fraction(budget.epsilon) * (1 + ROUNDING)
+        most = None if budget.epsilon is None else Fraction(budget.epsilon) * (1 + BUDGET_ROUNDING)
         if self.epsilon is not None and most is not None and self.epsilon <= most:
             return True
-        return not budget.pure and self.rho <= Fraction(budget.rho) * (1 + ROUNDING)
+        return not budget.pure and self.rho <= Fraction(budget.rho) * (1 + BUDGET_ROUNDING)
 
     def payable(self, ledger: Ledger) -> bool:
         """Whether a ledger has room for the plan, as far as what it measures is known beforehand; charges nothing."""
@@ -408,8 +409,7 @@ class Plan:
 
         Reference: [AIM, Def. 2 and Thm 5].
         """
-        if not (is_number(total) and total > 0):
-            raise DataError(f"total={shown(total)}: expected a number of rows above 0")
+        check_number(DataError, "total", total, above=0, hint=", the number of rows")
         sizes = np.array([term.weight * term.queries for term in self.workload])
         mean_absolute = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
         return float(mean_absolute * (sizes * np.sqrt(self.term_variances)).sum() / (len(sizes) * total))
@@ -468,15 +468,6 @@ class Plan:
         if self.strategy is None:
             return None
         return strategy_inconsistency(self.strategy, self.workload, self.neighbours)
-
-    def _listed(self, which: int) -> Term:
-        """A term of the workload by its index, checked to list its queries."""
-        if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which < len(self.workload):
-            raise WorkloadError(f"term {which!r}: expected an integer from 0 to {len(self.workload) - 1}")
-        term = self.workload.terms[which]
-        if not term.listed:
-            raise WorkloadError(f"the queries of term {which} are known by their Gram matrix alone; use term_variances")
-        return term
 
     def to_dict(self) -> dict[str, Any]:
         """What the plan asks, its errors and its cost as texts, numbers and lists, for JSON; see `save` for a file."""
@@ -537,6 +528,7 @@ class Plan:
         from hush.mechanisms.release_job import ReleaseJob
         from hush.mechanisms.usefulness import released_delta_warning
 
+        # Run the job; a bar shows up if it takes long.
         job = ReleaseJob(
             self,
             ledger=ledger,
@@ -549,10 +541,11 @@ class Plan:
         )
         with progress_bar("measuring", after=SECONDS_BEFORE_BAR) as shown_progress:
             release = job.run(table, progress=progress or shown_progress, on_round=on_round, on_start=on_start)
+        # Warn of a large delta. Where warnings are errors, what was paid for must not be lost.
         if (warning := released_delta_warning(release)) is not None:
             try:
                 warnings.warn(warning, stacklevel=2)
-            except UserWarning:  # where warnings are errors, what was paid for must not be lost
+            except UserWarning:
                 with warnings.catch_warnings():
                     warnings.simplefilter("always")
                     warnings.warn(warning, stacklevel=2)

@@ -97,13 +97,21 @@ def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, Text
 
 def plan_dict(plan: Plan) -> dict[str, Any]:
     """The tables of a plan, its errors and its cost as plain data; None for what is not known beforehand."""
+    # Tables and sums, with the standard error of each.
     errors = [math.sqrt(variance) if variance >= 0 else None for variance in plan.term_variances.tolist()]
-    epsilon = None if plan.epsilon is None else float_up(plan.epsilon)
+    tables = [
+        {"columns": list(term.clique), "name": term.text, "numbers": term.queries, "std_error": error}
+        for term, error in zip(plan.workload, errors, strict=True)
+    ]
+    sums = [] if plan.sums is None else zip(plan.sums.terms, plan.sums.std_errors.tolist(), strict=True)
+    # The best plan with the other kind of noise.
+    other = plan.alternative
+    noise = None if other is None or other.strategy is None else other.strategy.noise.value
     return {
         "mechanism": plan.mechanism,
         "loss": plan.loss,
         "budget": plan.budget.to_dict(),
-        "spends": {"rho": float_up(plan.rho), "epsilon": epsilon},
+        "spends": {"rho": float_up(plan.rho), "epsilon": None if plan.epsilon is None else float_up(plan.epsilon)},
         "neighbours": plan.neighbours.value,
         "max_rows_per_unit": plan.max_rows_per_unit,
         "from_private_data": list(plan.domain.clique(plan.domain.from_private_data)),
@@ -113,20 +121,9 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
         "optimality": plan.optimality,
         "work": plan.work,
         "compared": [{"mechanism": entry.name, "rmse": entry.rmse, "note": entry.reason} for entry in plan.ranking],
-        "alternative": None
-        if plan.alternative is None
-        else {
-            "mechanism": plan.alternative.mechanism,
-            "rmse": plan.alternative.rmse,
-            "noise": None if plan.alternative.strategy is None else plan.alternative.strategy.noise.value,
-        },
-        "tables": [
-            {"columns": list(term.clique), "name": term.text, "numbers": term.queries, "std_error": error}
-            for term, error in zip(plan.workload, errors, strict=True)
-        ],
-        "sums": []
-        if plan.sums is None
-        else [
+        "alternative": None if other is None else {"mechanism": other.mechanism, "rmse": other.rmse, "noise": noise},
+        "tables": tables,
+        "sums": [
             {
                 "name": term.text,
                 "column": term.column,
@@ -135,7 +132,7 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
                 "std_error": error,
                 "grid": term.largest_unit,
             }
-            for term, error in zip(plan.sums.terms, plan.sums.std_errors.tolist(), strict=True)
+            for term, error in sums
         ],
     }
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from hush.core.arrays import Floats, Integers, axes_outside
 from hush.core.domain import Clique, Domain, maximal_cliques
-from hush.core.errors import BudgetError, DataError, WorkloadError, shown
+from hush.core.errors import BudgetError, DataError, WorkloadError
 from hush.core.rational import float_up
-from hush.core.validation import is_number
+from hush.core.validation import check_number, check_whole
 from hush.mechanisms.mechanism import CELL_MB, NOT_ITS_ROUNDS, CapacityMechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
@@ -30,7 +30,7 @@ from hush.release.release import Release
 from hush.schema import Schema
 from hush.workloads import Workload
 
-VISITS = 64  # feasible sets to visit for each one in the result
+VISITS_PER_SET = 64  # feasible sets to visit for each one in the result
 
 
 def maximal_sets(sizes: Mapping[str, int], cells: float, degree: int, most: int) -> list[Clique] | None:
@@ -53,7 +53,7 @@ def maximal_sets(sizes: Mapping[str, int], cells: float, degree: int, most: int)
         free = next((name for name in reversed(names) if name not in chosen), None)
         if free is None or len(chosen) == degree or product * sizes[free] > cells:
             maximal.append(chosen)
-        if len(maximal) > most or visits > VISITS * most:
+        if len(maximal) > most or visits > VISITS_PER_SET * most:
             return None
         if len(chosen) < degree:
             joining = (index for index in reversed(range(start, len(names))) if product * sizes[names[index]] <= cells)
@@ -176,21 +176,16 @@ class PrivBayes(CapacityMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("choice_share", "column_share"):
-            if not (is_number(getattr(self, name)) and 0 < getattr(self, name) < 1):
-                raise BudgetError(f"{name}={shown(getattr(self, name))}: expected a number between 0 and 1")
+            check_number(BudgetError, name, getattr(self, name), above=0, below=1)
         if self.choice_share + self.column_share >= 1:
             raise BudgetError(
                 f"choice_share={self.choice_share:g} and column_share={self.column_share:g} leave nothing to measure "
                 "tables with; lower one of them"
             )
-        if not (is_number(self.usefulness) and self.usefulness > 0):
-            raise WorkloadError(f"usefulness={shown(self.usefulness)}: expected a number above 0, such as 4")
-        if self.degree is not None and (isinstance(self.degree, bool) or not isinstance(self.degree, int)):
-            raise WorkloadError(f"degree={shown(self.degree)}: expected a whole number of at least 1, or None")
-        if self.degree is not None and self.degree < 1:
-            raise WorkloadError(
-                f"degree={self.degree}: expected at least 1; mechanism='independent' is a network without parents"
-            )
+        check_number(WorkloadError, "usefulness", self.usefulness, above=0, hint=", such as 4")
+        if self.degree is not None:
+            alone = "; mechanism='independent' is a network without parents"
+            object.__setattr__(self, "degree", check_whole(WorkloadError, "degree", self.degree, least=1, hint=alone))
 
     def check_rounds(self, release: Release) -> None:
         """Refuse rounds that build no network: each must add one column, with parents in the network."""

@@ -13,11 +13,11 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
-from hush.core.errors import BudgetError, WorkloadError, shown
-from hush.core.validation import is_number
+from hush.core.errors import BudgetError, WorkloadError
+from hush.core.validation import check_choice, check_number, check_whole
 from hush.mechanisms.candidates import (
-    GRID,
     LARGEST_MISFIT,
+    MODEL_COUNT_STEP,
     MisfitScorer,
     TargetScorer,
     WorstCellScorer,
@@ -43,28 +43,28 @@ from hush.workloads import Workload
 from hush.workloads.threshold_term import TargetQuery
 
 NAME = "rap"
-MEASURES = ("auto", "tables", "cells", "all")
 ROUNDS_PER_COLUMN, MOST_ROUNDS = 2, 32
 CELL_ROUNDS = 16
 CELLS_PER_PRECISION = 16  # T K = N sqrt(rho) / 16: single answers get the more noise, the fewer are of use
 COLUMN_SHARE, THRESHOLD_COLUMN_SHARE = 0.3, 0.5  # errors of columns add up in thresholds
 CHOICE_SHARE = 0.25
-NOISE_SHARE = 0.5  # of what a table's noise is expected to leave, taken off its score
-TOLD_APART = 0.05  # of the rows: worst cells of tables are seldom further off, so a choice by them must see as much
-THRESHOLD_TOLD_APART = 0.025  # an answer of a threshold adds up the errors of several cells
-SMALL_NOISE = 0.02  # of the rows: what rounds would hardly do better than
-RESTRAINT = 0.2  # how far the last rows stay from following the noise
+PENALTY_SHARE = 0.5  # of what a table's noise is expected to leave, taken off its score
+# of the rows: worst cells of tables are seldom further off, so selection must resolve errors this large
+LARGEST_BLUR = 0.05
+LARGEST_THRESHOLD_BLUR = 0.025  # an answer of a threshold adds up the errors of several cells
+LARGEST_AT_ONCE_NOISE = 0.02  # of the rows: what rounds would hardly do better than
+DEFAULT_RESTRAINT = 0.2  # how far the last rows stay from following the noise
 CELL_CHOICE_SHARE = 0.5
-ROWS = 300
-ALIKE = 0.95  # of rows at the start, so that columns which no table ties stay nearly independent
+DEFAULT_ROWS = 300
+SHARED_FRACTION = 0.95  # of rows at the start, so that columns which no table ties stay nearly independent
 LARGEST_ORDER = 3  # of tables measured whole
 MOST_CELLS = 1 << 24  # of a table of merged levels that is chosen from
 MOST_LEVELS = 1 << 11  # of a column in such tables
 ANSWER_CELLS = 2  # single answers are as many cells again
 MOST_TABLES, MOST_AT_ONCE = 1 << 13, 1 << 22  # tables measured at once, and by default their cells
-BETWEEN, ITERATIONS, FEWEST = 0.2, 60, 10  # tolerance, most and fewest iterations of the fits between rounds
-AT_LAST, AT_ONCE, LAST_ITERATIONS = 0.05, 0.02, 400
-WORK = 6e9  # products of a fit between rounds, beyond which it has fewer iterations; eight times as many at last
+ROUND_TOLERANCE, ROUND_ITERATIONS, FEWEST_ITERATIONS = 0.2, 60, 10  # of the fits between rounds
+LAST_TOLERANCE, AT_ONCE_TOLERANCE, LAST_ITERATIONS = 0.05, 0.02, 400
+MOST_FIT_PRODUCTS = 6e9  # of a fit between rounds, which has fewer iterations beyond; eight times as many at last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,27 +122,22 @@ class RAP(Mechanism):
     measure: str = "auto"
     rounds: int | None = None
     queries: int | None = None
-    rows: int = ROWS
+    rows: int = DEFAULT_ROWS
     column_share: float | None = None
     choice_share: float | None = None
-    restraint: float = RESTRAINT
+    restraint: float = DEFAULT_RESTRAINT
     seed: int = 0  # of the rows' start; public
 
     def __post_init__(self) -> None:
-        if self.measure not in MEASURES:
-            raise WorkloadError(f"measure={shown(self.measure)}: expected one of {', '.join(MEASURES)}")
+        check_choice(WorkloadError, "measure", self.measure, ("auto", "tables", "cells", "all"))
         for name, least in (("rounds", 1), ("queries", 1), ("rows", 1), ("seed", 0)):
             value = getattr(self, name)
-            if value is None and name in ("rounds", "queries"):
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise WorkloadError(f"{name}={shown(value)}: expected a whole number of at least {least}")
+            if value is not None or name in ("rows", "seed"):
+                object.__setattr__(self, name, check_whole(WorkloadError, name, value, least=least))
         for name in ("column_share", "choice_share"):
-            value = getattr(self, name)
-            if value is not None and not (is_number(value) and 0 < value < 1):
-                raise BudgetError(f"{name}={shown(value)}: expected a number between 0 and 1")
-        if not (is_number(self.restraint) and 0 <= self.restraint < 1):
-            raise WorkloadError(f"restraint={shown(self.restraint)}: expected a number of at least 0 and below 1")
+            if getattr(self, name) is not None:
+                check_number(BudgetError, name, getattr(self, name), above=0, below=1)
+        check_number(WorkloadError, "restraint", self.restraint, least=0, below=1)
         if self.measure == "all" and (self.rounds is not None or self.queries is not None):
             raise WorkloadError("measure='all' has no rounds; leave rounds and queries out")
 
@@ -244,7 +239,7 @@ class RAPRun:
         self.asked = asked_of(workload)
         self.rounds = settings.planned_rounds(workload)
         self.column_share = settings.for_columns(workload)
-        self.told_apart = THRESHOLD_TOLD_APART if asks_thresholds(workload) else TOLD_APART
+        self.told_apart = LARGEST_THRESHOLD_BLUR if asks_thresholds(workload) else LARGEST_BLUR
         self.tables = 1  # to choose from
         self.levels = RunLevels(session)
         self.kept: dict[str, int] = {}
@@ -294,7 +289,7 @@ class RAPRun:
         if not cliques or cells > MOST_AT_ONCE:
             return False
         stddev = session.law((1 - self.column_share) * session.limit / len(cliques)).stddev
-        return stddev * math.sqrt(2 * math.log(cells)) <= SMALL_NOISE * self._total()
+        return stddev * math.sqrt(2 * math.log(cells)) <= LARGEST_AT_ONCE_NOISE * self._total()
 
     def _total(self) -> float:
         """The number of rows, of the columns alone."""
@@ -319,7 +314,7 @@ class RAPRun:
             self.kept[name] = self.sizes[name] - 1 if merged else self.sizes[name]
 
     def _cells_of(self, clique: Clique) -> int:
-        """Those of its table of merged levels."""
+        """The cells of a table after merging rare levels."""
         return math.prod(self.sizes[name] for name in clique)
 
     def _scorable(self, cliques: Sequence[Clique], times: int = 1) -> list[Clique]:
@@ -346,17 +341,17 @@ class RAPRun:
     def _fit(self, start: RelaxedRows | None, *, final: bool) -> RelaxedRows:
         settings = self.settings
         products = settings.rows * sum(table.numbers for table in self.session.noisy_tables)
-        most, work = (LAST_ITERATIONS, 8 * WORK) if final else (ITERATIONS, WORK)
+        most, work = (LAST_ITERATIONS, 8 * MOST_FIT_PRODUCTS) if final else (ROUND_ITERATIONS, MOST_FIT_PRODUCTS)
         chosen = bool(self.session.rounds)
         return self.session.fit_with(
             fit_relaxed,
             start=start,
             rows=settings.rows,
-            start_shared=ALIKE,
+            start_shared=SHARED_FRACTION,
             seed=settings.seed,
-            tolerance=(AT_LAST if chosen else AT_ONCE) if final else BETWEEN,
+            tolerance=(LAST_TOLERANCE if chosen else AT_ONCE_TOLERANCE) if final else ROUND_TOLERANCE,
             restraint=settings.restraint if final and chosen and settings.measure != "cells" else 0.0,
-            iterations=min(most, max(FEWEST * (4 if final else 1), int(work / products))),
+            iterations=min(most, max(FEWEST_ITERATIONS * (4 if final else 1), int(work / products))),
         ).value
 
     def _blocks(self, model: RelaxedRows) -> dict[str, Floats]:
@@ -386,7 +381,8 @@ class RAPRun:
         law = TopK(count, ExponentialMechanism.for_rho(choosing / count).epsilon)
         blurred = 2 / float(law.epsilon) * math.log(len(cliques)) > self.told_apart * model.total
         left = cells * math.sqrt(2 / math.pi) if blurred else np.sqrt(2 * np.log(np.maximum(cells, 2)))
-        penalties = np.minimum(np.rint(NOISE_SHARE * stddev * left / GRID) * GRID, LARGEST_MISFIT)
+        steps = np.rint(PENALTY_SHARE * stddev * left / MODEL_COUNT_STEP)
+        penalties = np.minimum(steps * MODEL_COUNT_STEP, LARGEST_MISFIT)
         scorer: MisfitScorer | WorstCellScorer
         if blurred:
             scorer = MisfitScorer(cliques, tables, np.ones(len(cliques)), penalties)
@@ -417,7 +413,8 @@ class RAPRun:
             self._columns_again()
             return
         tables = self._predicted(model, [clique for clique, _ in fitting])
-        answers = tuple(np.rint(threshold_answers(tables[clique], r) / GRID) * GRID for clique, r in fitting)
+        steps = [np.rint(threshold_answers(tables[clique], r) / MODEL_COUNT_STEP) for clique, r in fitting]
+        answers = tuple(step * MODEL_COUNT_STEP for step in steps)
         scorer = TargetScorer(tuple(fitting), answers, self.kept, self._known(fitting))
         count = min(self._queries(), scorer.candidates)
         choosing = self.settings.choosing * share

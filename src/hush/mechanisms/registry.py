@@ -28,7 +28,7 @@ from hush.mechanisms.rap import RAP
 from hush.mechanisms.residual import Residual
 from hush.strategies.noise_allocation import Loss, SumOfVariances, loss_of
 
-GROUP = "hush.mechanisms"
+ENTRY_POINT_GROUP = "hush.mechanisms"
 _OURS: tuple[type[Mechanism], ...] = (
     Auto, Residual, HDMM, Matrix, Direct, DAWA, AIM, MST, MWEM, PrivBayes, DualQuery, RAP,
     Independent, Gaussian, AllZero,
@@ -128,4 +128,4 @@ def _package(entry: EntryPoint) -> str:
 
 @cache
 def _entry_points() -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=GROUP))
+    return tuple(entry_points(group=ENTRY_POINT_GROUP))

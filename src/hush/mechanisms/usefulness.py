@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.core.errors import BudgetError, shown
+from hush.core.errors import BudgetError
 from hush.core.rational import float_up, shown_up
+from hush.core.validation import check_whole
 from hush.privacy.budget import Budget, number_text
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from hush.release.release import Release
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
-USELESS = 1.0  # mean absolute error over the average cell
+LARGEST_USEFUL_ERROR = 1.0  # mean absolute error over the average cell
 LARGE_DELTA = 1e-3  # for any number of rows
 MOST_ROWS = 2**32  # that any mechanism takes
 
@@ -65,9 +66,7 @@ def noise_text(stddev: float) -> str:
 
 def check_rows(rows: object) -> int:
     """The expected number of rows, checked."""
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
-        raise BudgetError(f"rows={shown(rows)}: expected the number of rows you expect, at least 1")
-    return int(rows)
+    return check_whole(BudgetError, "rows", rows, least=1, hint=", the number of rows you expect")
 
 
 def predicted_error(plan: Plan, rows: int) -> tuple[float, str] | None:
@@ -93,12 +92,13 @@ def predicted_error(plan: Plan, rows: int) -> tuple[float, str] | None:
 def check_useful(plan: Plan, rows: int) -> None:
     """Refuse a budget with which even the best table would be off by more than it holds; see `Plan.check_useful`."""
     predicted = predicted_error(plan, check_rows(rows))
-    if predicted is None or predicted[0] <= USELESS:
+    if predicted is None or predicted[0] <= LARGEST_USEFUL_ERROR:
         return
     error, what = predicted
+    enough = _enough(plan, error / LARGEST_USEFUL_ERROR)
     raise BudgetError(
         f"{plan.budget} is too small for {rows:,} rows: the mean absolute error of {what} would be {error:,.0%} of the "
-        f"average cell, and above {USELESS:.0%} a table says nothing; give {_enough(plan, error / USELESS)}, ask for "
+        f"average cell, and above {LARGEST_USEFUL_ERROR:.0%} a table says nothing; give {enough}, ask for "
         "fewer columns or coarser levels, or release more rows"
     )
 

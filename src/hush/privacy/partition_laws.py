@@ -19,6 +19,7 @@ import numpy as np
 
 from hush.core.arrays import Floats, Integers
 from hush.core.errors import BudgetError
+from hush.core.validation import check_whole
 from hush.privacy.events import Event, NoisyChoiceEvent, SelectionEvent
 from hush.privacy.exact_sampling import Entropy, exp_bounds, one_word
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteLaplace
@@ -28,11 +29,11 @@ LARGEST_COST = 2**40  # of an interval; larger costs count as this
 LARGEST_RATE = 64  # of a prior
 LARGEST_EPSILON = 2**10
 ROUNDED_WEIGHT = 2.0**-48  # bounds the relative error of a weight in floats
-_FIXED = 128  # bits of exponents behind the point, before they are rounded
+_EXPONENT_BITS = 128  # bits of exponents behind the point, before they are rounded
 LARGEST_SCORE = 2**53
-_BITS = 96  # of the bound on the loss of a tree
-_TERMS = 48  # of its sum that are not bounded by a geometric series
-_STEPS = 14  # of the search for the least noise
+_LOSS_BITS = 96  # of the bound on the loss of a tree
+_LOSS_TERMS = 48  # of its sum that are not bounded by a geometric series
+_NOISE_SEARCH_STEPS = 14  # of the search for the least noise
 
 Cuts = tuple[int, ...]  # boundaries of a partition, from 0 to n
 Terms = tuple[list[int], Fraction]  # numbers in proportion to probabilities, and the error of cumulative ones
@@ -64,9 +65,7 @@ class PartitionCosts:
         if not (self.lengths[0] == 1 and rising and self.lengths[-1] <= self.cells):
             raise BudgetError(f"lengths of intervals: expected 1 first, then rising, up to the {self.cells} cells")
         for name in ("row_sensitivity", "rows"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise BudgetError(f"{name}={value!r}: expected an integer >= 1")
+            object.__setattr__(self, name, check_whole(BudgetError, name, getattr(self, name), least=1))
         if self.own is not None and not (
             len(self.own) == len(self.lengths) and min(self.own) >= 0 and max(self.own) <= self.row_sensitivity
         ):
@@ -199,10 +198,10 @@ class _WeightedPartitions:
         relative error is below 2^-48 for an exp with an error below 16 ulp.
         """
         distinct, places = np.unique(self.costs, return_inverse=True)
-        rate, offset = (math.floor(number * 2**_FIXED) for number in (self.rate, self.offset))
-        log_two = _log_two(_FIXED)
+        rate, offset = (math.floor(number * 2**_EXPONENT_BITS) for number in (self.rate, self.offset))
+        log_two = _log_two(_EXPONENT_BITS)
         split = [divmod(cost * rate + offset, log_two) for cost in distinct.tolist()]
-        rest = np.array([(g >> (_FIXED - 60)) * 2.0**-60 for _, g in split])
+        rest = np.array([(g >> (_EXPONENT_BITS - 60)) * 2.0**-60 for _, g in split])
         halvings = np.array([h for h, _ in split], dtype=np.int64)
         return np.exp(-rest)[places].reshape(self.costs.shape), halvings[places].reshape(self.costs.shape)
 
@@ -379,12 +378,10 @@ class TreeScores:
 
     def __post_init__(self) -> None:
         for name, least in (("cells", 1), ("fanout", 2), ("rows", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise BudgetError(f"{name}={value!r}: expected an integer >= {least}")
-        wanted = [-(-self.cells // size) for size in node_sizes(self.cells, self.fanout)]
-        if [len(level) for level in self.levels] != wanted or any(level.dtype != np.int64 for level in self.levels):
-            raise BudgetError(f"scores of a tree over {self.cells} cells: expected int64 arrays of {wanted} nodes")
+            object.__setattr__(self, name, check_whole(BudgetError, name, getattr(self, name), least=least))
+        nodes = [-(-self.cells // size) for size in node_sizes(self.cells, self.fanout)]
+        if [len(level) for level in self.levels] != nodes or any(level.dtype != np.int64 for level in self.levels):
+            raise BudgetError(f"scores of a tree over {self.cells} cells: expected int64 arrays of {nodes} nodes")
 
     @property
     def sensitivity(self) -> int:
@@ -448,8 +445,8 @@ class SplittingTree:
         object.__setattr__(self, "epsilon", ExponentialMechanism(self.epsilon).epsilon)
         _check_epsilon(self.epsilon)
         object.__setattr__(self, "decay", Fraction(self.decay))
-        if isinstance(self.threshold, bool) or not isinstance(self.threshold, int) or abs(self.threshold) > 2**53:
-            raise BudgetError(f"threshold={self.threshold!r}: expected an integer of at most 2^53")
+        threshold = check_whole(BudgetError, "threshold", self.threshold, least=-(2**53), most=2**53)
+        object.__setattr__(self, "threshold", threshold)
         if not Fraction(1, 16) <= self.decay <= 16:
             raise BudgetError(f"decay={float(self.decay):g}: expected a number from 1/16 to 16")
 
@@ -482,13 +479,13 @@ class SplittingTree:
 
 def loss_bound(scale: Fraction, toll: int) -> Fraction:
     """An upper bound on L of `SplittingTree`, by log(1 + y) <= y - y^2/2 + y^3/3 and a geometric tail."""
-    unit = 1 << _BITS
-    a = Fraction(exp_bounds(1 / scale, _BITS)[0], unit)
-    q = Fraction(exp_bounds(toll / scale, _BITS)[1], unit)
+    unit = 1 << _LOSS_BITS
+    a = Fraction(exp_bounds(1 / scale, _LOSS_BITS)[0], unit)
+    q = Fraction(exp_bounds(toll / scale, _LOSS_BITS)[1], unit)
     if q == 1:
         raise BudgetError(f"a toll of {toll} is too small for noise of scale {float(scale):g}")
     loss, power = 2 / scale, Fraction(1)
-    for _ in range(_TERMS):
+    for _ in range(_LOSS_TERMS):
         power = Fraction(math.ceil(power * q * unit), unit)
         y = Fraction(math.ceil(power * (1 - a) / (1 + a - power) * unit), unit)
         loss += Fraction(math.ceil((y - y**2 / 2 + y**3 / 3) * unit), unit)
@@ -507,7 +504,7 @@ def _least_noise(epsilon: Fraction, decay: Fraction) -> tuple[Fraction, int]:
     low, high = Fraction(2), Fraction(3)
     while loss_bound(*noise(high)) > epsilon:
         low, high = high, 2 * high
-    for _ in range(_STEPS):
+    for _ in range(_NOISE_SEARCH_STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if loss_bound(*noise(middle)) <= epsilon else (middle, high)
     return noise(high)
