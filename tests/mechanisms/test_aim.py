@@ -463,7 +463,7 @@ def test_bounds_hold_with_the_generalised_choice():
         ({"paper": 1}, WorkloadError, "paper=1: expected True or False"),
         ({"merge_rare": None}, WorkloadError, "merge_rare=None: expected True or False"),
         ({"preset": "slow"}, WorkloadError, "preset='slow': expected one of 'fast', 'balanced', 'best'"),
-        ({"max_size_mb": 0}, SizeError, "max_size_mb=0: expected megabytes"),
+        ({"max_size_mb": 0}, SizeError, "max_size_mb=0: expected a number above 0, in megabytes"),
         ({"max_size_mb": "80"}, SizeError, "max_size_mb='80'"),
     ],
 )
