@@ -93,11 +93,11 @@ def test_pure_releases_fit_a_budget_with_a_delta_and_leave_the_rest_to_gaussian_
 @pytest.mark.parametrize(
     ("events", "at", "message"),
     [
-        ([laplace(Fraction(3000001, 1000000))], 0, "it is pure epsilon=3, and 3 is left of that; plan with Gaussian"),
-        ([laplace(1), laplace(1), laplace(Fraction(1001, 1000))], 2, "pure epsilon=1.001, and 1 is left of that"),
+        ([laplace(Fraction(3000001, 1000000))], 0, "of pure epsilon it needs 3, and 3 is left; plan with Gaussian"),
+        ([laplace(1), laplace(1), laplace(Fraction(1001, 1000))], 2, "of pure epsilon it needs 1.001, and 1 is left"),
         ([laplace(1), laplace(1), gauss(1.001)], 2, "exceeds the 0.0149731 left; add noise"),
         ([laplace(3), SelectionEvent(Fraction(1, 1000))], 1, "nothing is left"),
-        ([gauss(1.0), laplace(2)], 1, "pure epsilon=2 no longer adds up by itself, since other noise was charged"),
+        ([gauss(1.0), laplace(2)], 1, "pure epsilon=2 cannot be added alone, since other noise was charged"),
     ],
 )
 def test_too_much_is_refused_with_what_is_left(events: list[Event], at: int, message: str) -> None:
@@ -224,7 +224,7 @@ def test_a_ledger_takes_and_shows_both_kinds(tmp_path: Path) -> None:
     assert again.remaining == ledger.remaining < Fraction(zcdp_rho(2.0, 1e-9))
     body = again.to_dict()
     assert Fraction(body["spent"]) + Fraction(body["left"]) == Fraction(body["limit"]) == Fraction(CAP.rho)
-    with pytest.raises(BudgetError, match="no longer adds up by itself"):
+    with pytest.raises(BudgetError, match="cannot be added alone"):
         again.charge(laplace(2))
     again.raise_cap(Budget(epsilon=6.0, delta=1e-9), reason="agreed")
     again.charge(laplace(1))
@@ -267,9 +267,9 @@ def test_a_delta_that_comes_first_is_taken_from_the_budget() -> None:
     ("cap", "events", "at", "message"),
     [
         (CAP, [discovery(1, Fraction(2, 10**9))], 0, "a charge of delta=2e-09 exceeds the 1e-09 left"),
-        (CAP, [gauss(0.1), discovery(1, Fraction(1, 10**10))], 1, "must be charged before any other"),
-        (CAP, [laplace(Fraction(1, 100)), discovery(1, Fraction(1, 10**10))], 1, "must be charged before any other"),
-        (CAP, [discovery(1, Fraction(1, 10**10)), discovery(3, Fraction(1, 10**10))], 1, "2 is left of that"),
+        (CAP, [gauss(0.1), discovery(1, Fraction(1, 10**10))], 1, "must be charged before all others"),
+        (CAP, [laplace(Fraction(1, 100)), discovery(1, Fraction(1, 10**10))], 1, "must be charged before all others"),
+        (CAP, [discovery(1, Fraction(1, 10**10)), discovery(3, Fraction(1, 10**10))], 1, "and 2 is left"),
         (Budget(epsilon=3.0), [discovery(1, Fraction(1, 10**10))], 0, "states none; state a delta"),
         (Budget(rho=3.0), [discovery(1, Fraction(1, 10**10))], 0, "states none; state a delta"),
     ],
@@ -282,7 +282,7 @@ def test_a_charge_counts_as_first_only_if_all_its_parts_do() -> None:
     """Laplace and Gaussian noise together have no pure epsilon that could be deducted from the budget."""
     tenth = Fraction(1e-9) / 10
     assert "exceeds" in refused(CAP, [compose([laplace(1), gauss(2.9)])], at=0)
-    assert "must be charged before any other" in refused(CAP, [compose([discovery(1, tenth), gauss(0.1)])], at=0)
+    assert "must be charged before all others" in refused(CAP, [compose([discovery(1, tenth), gauss(0.1)])], at=0)
 
 
 @pytest.mark.parametrize("between", [gauss(0.1), SelectionEvent(Fraction(1, 100))], ids=["noise", "choice"])
@@ -290,7 +290,7 @@ def test_a_delta_is_refused_after_other_noise_although_another_delta_came_first(
     """What came in between may have used all of the delta that was left."""
     tenth = Fraction(1e-9) / 10
     events = [discovery(1, tenth), discovery(Fraction(1, 4), tenth), between, discovery(Fraction(1, 4), tenth)]
-    assert "must be charged before any other" in refused(CAP, events, at=3)
+    assert "must be charged before all others" in refused(CAP, events, at=3)
 
 
 def worst_delta_with_leaks() -> float:

@@ -1,4 +1,4 @@
-"""Conversions between privacy notions, each rounded against the user.
+"""Conversions between privacy notions, each rounded towards more privacy.
 
 Notation: rho is zCDP, mu is Gaussian DP, and (epsilon, delta) is approximate DP under the same neighbour relation.
 A delta or epsilon that comes out is never below the true value of its formula; a rho or mu never above. The formulas
@@ -13,11 +13,13 @@ from collections.abc import Callable, Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from typing import Any
 
-_BITS = 240
-_MANY_DIGITS = Context(prec=120, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])  # 72 are 240 bits; log1p may lose 35 of them
+_WORKING_BITS = 240
+_MANY_DIGITS = Context(
+    prec=120, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[]
+)  # digits; 240 bits are 72, and log1p may lose 35
 _LOWEST, _HIGHEST = -45.0, 75.0  # range of log(alpha - 1); any alpha > 1 gives a valid bound
-_FAR = 1e5  # beyond this many standard deviations a normal tail is below the smallest float
-_TINY = math.ulp(0.0)
+_NEGLIGIBLE_TAIL = 1e5  # beyond this many standard deviations a normal tail is below the smallest float
+_SMALLEST_FLOAT = math.ulp(0.0)
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
@@ -66,7 +68,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
     t = _best_order(lambda t: -rho_of(t, epsilon, delta, math))
     with localcontext(_MANY_DIGITS):
-        return max(0.0, _down(rho_of(Decimal(t), Decimal(epsilon), Decimal(delta), _Decimals)))
+        return max(0.0, -_up(-rho_of(Decimal(t), Decimal(epsilon), Decimal(delta), _Decimals)))
 
 
 def zcdp_order(epsilon: float, delta: float) -> float:
@@ -75,7 +77,7 @@ def zcdp_order(epsilon: float, delta: float) -> float:
 
 
 def pure_renyi(epsilon: float, t: float) -> float:
-    """The Renyi divergence of order 1 + t of randomised response, which no mechanism of pure epsilon exceeds.
+    """The Renyi divergence of order 1 + t of randomised response, the largest of any epsilon-DP mechanism.
 
     log((e^(epsilon (1 + t)) + e^(-epsilon t)) / (1 + e^epsilon)) / t
 
@@ -83,7 +85,7 @@ def pure_renyi(epsilon: float, t: float) -> float:
     """
     import mpmath
 
-    with mpmath.workprec(_BITS):
+    with mpmath.workprec(_WORKING_BITS):
         return _up(_response_divergence(mpmath.mpf(epsilon), mpmath.mpf(t), mpmath))
 
 
@@ -93,9 +95,9 @@ def _response_divergence(epsilon: Any, t: Any, m: Any) -> Any:
 
 
 def mixed_epsilon(rho: float, pure: Sequence[tuple[float, int]], delta: float) -> float:
-    """The epsilon at delta of rho-zCDP together with mechanisms of pure epsilon, each given with how often.
+    """The epsilon at delta of rho-zCDP together with pure mechanisms, given as pairs (epsilon, number of times).
 
-    epsilon = min over alpha > 1 of alpha rho + sum_i n_i r(epsilon_i) + (what the conversion costs at alpha)
+    epsilon = min over alpha > 1 of alpha rho + sum_i n_i r(epsilon_i) + (the cost of the conversion at alpha)
 
     with r the divergence of `pure_renyi`; never above the sums of the parts' own epsilons.
 
@@ -111,7 +113,7 @@ def mixed_epsilon(rho: float, pure: Sequence[tuple[float, int]], delta: float) -
         return (1 + t) * rho + responses + (_entropy_term(t, m) - m.log(delta)) / t
 
     t = _best_order(lambda t: epsilon_of(t, math, float))
-    with mpmath.workprec(_BITS):
+    with mpmath.workprec(_WORKING_BITS):
         return max(0.0, _up(epsilon_of(mpmath.mpf(t), mpmath, mpmath.mpf)))
 
 
@@ -124,7 +126,7 @@ def pure_delta(pure_epsilon: float, epsilon: float) -> float:
 
     if epsilon >= pure_epsilon:
         return 0.0
-    with mpmath.workprec(_BITS):
+    with mpmath.workprec(_WORKING_BITS):
         limit, e = mpmath.mpf(pure_epsilon), mpmath.mpf(epsilon)
         return min(1.0, _up(-mpmath.expm1(e - limit) / (1 + mpmath.exp(-limit))))
 
@@ -139,11 +141,11 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     if mu == 0 or epsilon == math.inf:
         return 0.0
     cancelled = max(0, -2 * math.frexp(mu)[1])  # bits that the difference of two nearly equal tails loses
-    with mpmath.workprec(_BITS + 160 + cancelled):
+    with mpmath.workprec(_WORKING_BITS + 160 + cancelled):
         m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
         reach = m / 2 - e / m
-        if abs(reach) > _FAR:
-            return 1.0 if reach > 0 else _TINY
+        if abs(reach) > _NEGLIGIBLE_TAIL:
+            return 1.0 if reach > 0 else _SMALLEST_FLOAT
         delta = _normal_cdf(reach) - mpmath.exp(e) * _normal_cdf(reach - m)
         return min(1.0, _up(delta))
 
@@ -170,7 +172,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 class _Decimals:
     """The functions of `math` that the formulas of zCDP use, on decimals and correctly rounded.
 
-    Every release file is checked by these formulas when it is opened; mpmath takes longer to import than that.
+    Opening a release file evaluates these formulas, and importing mpmath would take longer than the rest.
     """
 
     @staticmethod
@@ -193,7 +195,7 @@ def _best_order(objective: Callable[[float], float]) -> float:
     left, right = high - ratio * (high - low), low + ratio * (high - low)
     at_left, at_right = objective(math.exp(left)), objective(math.exp(right))
     while high - low > 1e-10:
-        if at_left <= at_right:  # a tie is one of overflows, far to the right
+        if at_left <= at_right:  # a tie means that both overflow, far to the right
             high, right, at_right = right, left, at_left
             left = high - ratio * (high - low)
             at_left = objective(math.exp(left))
@@ -234,7 +236,3 @@ def _up(value: Any) -> float:
         return math.inf
     near = float(value)
     return near if near > value else math.nextafter(near, math.inf)
-
-
-def _down(value: Any) -> float:
-    return -_up(-value)

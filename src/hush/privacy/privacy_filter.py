@@ -1,6 +1,6 @@
-"""Privacy filter: what charges of both kinds, zCDP and pure epsilon, may add up to under one budget.
+"""Privacy filter: when charges in zCDP and in pure epsilon together stay within one budget.
 
-Charges may be chosen in the light of earlier answers, so only these rules count, each for the whole of the charges:
+Charges may depend on earlier answers, so only these rules are sound, each applied to all charges together:
 
 * zCDP: sum rho_i <= rho, the zCDP of the budget.
 * Renyi, under (epsilon, delta): the same at the one order alpha behind that conversion, where Laplace noise of
@@ -40,12 +40,12 @@ from hush.privacy import conversions
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import ComposedEvent, DiscoveryEvent, Event, LaplaceEvent, PromisedEvent
 
-FIRST = (LaplaceEvent, DiscoveryEvent, PromisedEvent)  # what basic composition deducts
+DEDUCTED_FIRST = (LaplaceEvent, DiscoveryEvent, PromisedEvent)  # deducted by basic composition if they come first
 Epsilons = Counter[Fraction]  # how often Laplace noise of each epsilon was added
 
 
 class Tally:
-    """What the sum of charges depends on beside their cost: Laplace noise, deltas, and whether they came first."""
+    """What the rules need to know of charges besides their cost: Laplace noise, deltas, and which came first."""
 
     def __init__(self) -> None:
         self.first: list[Cost] = []  # the charges, Laplace or with a delta, before any other
@@ -60,7 +60,7 @@ class Tally:
         for part, count in parts:
             if isinstance(part, LaplaceEvent):
                 laplace[part.sensitivity_l1 / part.scale] += count
-        if self.only_first and parts and all(isinstance(part, FIRST) for part, _ in parts):
+        if self.only_first and parts and all(isinstance(part, DEDUCTED_FIRST) for part, _ in parts):
             self.first.append(cost)
             self.among_first.update(laplace)
         else:
@@ -106,7 +106,7 @@ def left_of(budget: Budget, limit: Fraction, spent: Cost, tally: Tally) -> Fract
 
 
 def pure_left(budget: Budget, spent: Cost) -> Fraction | None:
-    """The pure epsilon that is left where all charges were pure and the budget states epsilon; None elsewhere."""
+    """The pure epsilon that is left if all charges were pure and the budget states epsilon; otherwise None."""
     if budget.epsilon is None or spent.epsilon is None:
         return None
     return Fraction(budget.epsilon) - spent.epsilon
@@ -127,7 +127,7 @@ def is_within(budget: Budget, limit: Fraction, spent: Cost, tally: Tally) -> boo
 
 
 def keeps_delta(budget: Budget, limit: Fraction, spent: Cost, tally: Tally) -> bool:
-    """Whether the deltas of charges are within the budget's, and came before all else; True where there are none."""
+    """Whether charges with a delta came before all others and their sum fits; True if there are none."""
     if not spent.delta:
         return True
     first = _pure_first(limit, tally)

@@ -22,7 +22,7 @@ from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEven
 _MOST_KINDS = 64  # distinct events; each costs a convolution
 _MOST_TIMES = 100_000  # events in all; beyond, rounding losses to a grid costs more than the route gains
 _MOST_POINTS = 1_000_000  # noise values to enumerate, and grid cells to keep; about two seconds
-_REACH = 11.6  # standard deviations at which dp-accounting cuts the discrete Gaussian, leaving 1e-30
+_CUT_OFF = 11.6  # standard deviations at which dp-accounting cuts off the discrete Gaussian, with 1e-30 beyond
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,18 @@ class TotalEpsilon:
 
 
 def total_epsilon(events: Event | Iterable[Event], delta: float) -> TotalEpsilon:
-    """The smallest epsilon that is known to hold at delta for all events together; infinite where none does.
+    """The smallest epsilon known to hold at delta for all events together; infinite if none does.
 
     >>> from fractions import Fraction
     >>> from hush.privacy.events import LaplaceEvent
     >>> total_epsilon([LaplaceEvent(Fraction(2), Fraction(1))] * 2, 0.0)
     TotalEpsilon(epsilon=1.0, delta=0.0, basis='pure')
 
-    Privacy: holds for events whose kinds and scales were fixed beforehand. Where they were chosen in the light of
-    earlier answers, the promise is that of the budget that limited them.
+    Privacy: holds for events whose kinds and scales were fixed beforehand. If they depended on earlier answers, the
+    promise is that of the budget that limited them.
 
-    A delta of an event's own is the probability of outcomes that its other bounds leave out, so it is taken from delta
-    first and the rest is for the others [BS16, sec. 8].
+    The delta of an event is the probability of outcomes that its other bounds leave out, so it is subtracted from
+    `delta` first, and the conversion gets the rest [BS16, sec. 8].
 
     Reference: [CKS20, Prop. 12 and Cor. 13] for Renyi and zCDP; [Koskela et al. 2020], [Doroshenko et al. 2022] for
     PLD.
@@ -107,7 +107,7 @@ class _Loss:
 
     @property
     def points(self) -> float:
-        return 2 if self.sigma is None else 2 * _REACH * self.sigma
+        return 2 if self.sigma is None else 2 * _CUT_OFF * self.sigma
 
     def norm(self, step: float) -> float:
         """A bound on the Euclidean norm of the distribution on a grid: the root of its largest probability."""
@@ -133,7 +133,7 @@ def _loss(event: Event) -> _Loss | None:
         if not event.single_cell:
             return None
         sigma = root_down(event.variance)
-        return _Loss((_REACH + 1) / sigma + 1 / sigma**2, sigma) if sigma > 0 else None
+        return _Loss((_CUT_OFF + 1) / sigma + 1 / sigma**2, sigma) if sigma > 0 else None
     epsilon = event.cost.epsilon
     return None if epsilon is None else _Loss(float_up(epsilon))
 
