@@ -70,7 +70,7 @@ def views_unwatched(patch: Patch) -> None:
         gate.Gate,
         "private",
         property(
-            lambda self: type(self._entropy) is gate.SystemEntropy and not self._seen and gate._watcher.get() is None
+            lambda self: type(self._entropy) is gate.SystemEntropy and not self._watched and gate._watcher.get() is None
         ),
     )
 

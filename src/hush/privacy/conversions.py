@@ -68,7 +68,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
     t = _best_order(lambda t: -rho_of(t, epsilon, delta, math))
     with localcontext(_MANY_DIGITS):
-        return max(0.0, -_up(-rho_of(Decimal(t), Decimal(epsilon), Decimal(delta), _Decimals)))
+        return max(0.0, _down(rho_of(Decimal(t), Decimal(epsilon), Decimal(delta), _Decimals)))
 
 
 def zcdp_order(epsilon: float, delta: float) -> float:
@@ -236,3 +236,8 @@ def _up(value: Any) -> float:
         return math.inf
     near = float(value)
     return near if near > value else math.nextafter(near, math.inf)
+
+
+def _down(value: Any) -> float:
+    """The next float below an exact value."""
+    return -_up(-value)
