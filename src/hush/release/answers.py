@@ -108,6 +108,7 @@ class Answers:
         `margin` bounds the error of any cell at the level, where no variance is known; `margins` are those of the laws
         of the noise, where these are known.
         """
+        # Counts and variances must be those of the table.
         shape = schema.domain.sizes(clique)
         estimates = np.array(counts, dtype=np.float64)
         if estimates.shape != shape:
@@ -117,6 +118,7 @@ class Answers:
             raise DomainError(
                 f"variances of shape {spread.shape} for the table {clique!r}: expected {shape} or one number"
             )
+        # Intervals from the laws of the noise, from a bound, or from the normal distribution.
         errors = np.broadcast_to(np.sqrt(np.maximum(spread, 0.0)), shape)
         cells = estimates.ravel()
         intervals: Intervals = NormalIntervals(cells, errors.ravel())
@@ -125,6 +127,7 @@ class Answers:
         elif margins is not None:
             intervals = NoiseIntervals(cells, margins)
         value = Quantity(spare(name, clique), cells, errors.ravel(), check_error_kind(error_kind), intervals)
+        # One row for every cell, labelled with its levels.
         columns = [schema[name] for name in clique]
         codes = np.unravel_index(np.arange(estimates.size), shape) if shape else ()
         return cls(

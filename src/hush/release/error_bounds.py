@@ -139,10 +139,10 @@ class BoundTable(list[ErrorBound]):
             *number_columns("error at most", "of the records"),
             TextColumn(heading="known from"),
         )
-        cells = [
-            (", ".join(row.clique) or "(total)", _up(row.bound, 0), _percent(row.share), BASIS_OF_BOUND[row.kind])
-            for row in self[:rows]
-        ]
+        cells = []
+        for row in self[:rows]:
+            share = NO_NUMBER if math.isnan(row.share) else f"{_up(100 * row.share, 1)} %"
+            cells.append((", ".join(row.clique) or "(total)", _up(row.bound, 0), share, BASIS_OF_BOUND[row.kind]))
         joint = "all together" if self.simultaneous else "each by itself"
         note = (
             f"the sum over the cells of a table of |true count - model count| is at most this, with "
@@ -153,10 +153,6 @@ class BoundTable(list[ErrorBound]):
             note += f"; {tables} no bound below 200 %, the largest distance of two tables"
         more = f"... {len(self) - rows:,} more tables" if len(self) > rows else ""
         return TextTable(columns=columns, rows=cells, more=more, notes=[note])
-
-
-def _percent(share: float) -> str:
-    return NO_NUMBER if math.isnan(share) else f"{_up(100 * share, 1)} %"
 
 
 def _up(number: float, digits: int) -> str:
@@ -229,7 +225,9 @@ class ErrorBounds:
         failure = 1 - check_level(level)
         clique = self.domain.clique(names)
         if self._supported(clique):
-            return self._bound(names, "supported", self._supported_bound(clique, self._table(clique), failure))
+            return self._bound(
+                names, "supported", self._supported_bound(clique, next(self._many([clique]))[1], failure)
+            )
         index = self._index(clique)
         if index is None:
             return _none(names)
@@ -343,9 +341,6 @@ class ErrorBounds:
         if bound >= NO_INFORMATION * self.total:
             return _none(clique)
         return ErrorBound(clique=clique, kind=kind, bound=bound, share=bound / self.total)
-
-    def _table(self, clique: Clique) -> Floats:
-        return next(self._many([clique]))[1]
 
     def _many(self, cliques: Iterable[Clique]) -> Iterator[tuple[Clique, Floats]]:
         """A stream of tables of the model, computed in batches where it can share their work."""

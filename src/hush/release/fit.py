@@ -115,9 +115,11 @@ class FitChoice:
         Where noise moves a table by less than a hundredth of its rows, in the mean, a fit may take longer: there the
         length of the fit decides on the error, and not the noise.
         """
+        # How long a fit may take, by how far noise moves the tables.
         rows_in_all = estimate_total(domain, placed(domain, noisy))[0] if total is None else total
         moved = [measurement.numbers * measurement.stddev * MEAN_ABSOLUTE / (2 * rows_in_all) for measurement in noisy]
         allowed = FIT_SECONDS * (1 if np.mean(moved) > LITTLE_NOISE else LONGEST_FIT_FACTOR)
+        # An exact model costs its cells in every iteration.
         cliques = [measurement.clique for measurement in noisy]
         tree = JunctionTree.build(domain, [*cliques, *rules])
         limit = 1e-6 * MEMORY_SHARE * available_memory() if max_size_mb is None else max_size_mb
@@ -127,20 +129,14 @@ class FitChoice:
                 most = int(min(LONGEST_FIT_FACTOR * FIT_SECONDS / seconds, NATURAL_ITERATIONS))
                 return cls("exact", tree.size_mb, iterations=most)
             return cls("exact", tree.size_mb, NOISE_TOLERANCE, int(allowed / seconds))
-        numbers = sum(measurement.numbers for measurement in noisy)
-        rows = (
-            RELAXED_ROWS
-            if RELAXED_ROWS * numbers * FEWEST_ITERATIONS * SECONDS_PER_PRODUCT <= FIT_SECONDS
-            else FEW_ROWS
-        )
-        seconds = rows * numbers * SECONDS_PER_PRODUCT
+        # Relaxed rows cost a product for every row and noisy number.
+        per_row = sum(measurement.numbers for measurement in noisy) * SECONDS_PER_PRODUCT
+        rows = RELAXED_ROWS if RELAXED_ROWS * per_row * FEWEST_ITERATIONS <= FIT_SECONDS else FEW_ROWS
+        seconds = rows * per_row
         widths = sum(domain.shape)
         memory = relaxed_bytes(rows, domain.shape, widths, max((m.numbers for m in noisy), default=0))
-        able = (
-            not rules
-            and seconds * FEWEST_ITERATIONS <= LONGEST_FIT_FACTOR * FIT_SECONDS
-            and memory <= available_memory() / 2
-        )
+        fast = seconds * FEWEST_ITERATIONS <= LONGEST_FIT_FACTOR * FIT_SECONDS
+        able = not rules and fast and memory <= available_memory() / 2
         if able and (max_size_mb is None or 8e-6 * rows * widths <= max_size_mb):
             iterations = min(max(int(allowed / seconds), FEWEST_ITERATIONS), MOST_ITERATIONS)
             return cls("relaxed", 8e-6 * rows * widths, NOISE_TOLERANCE, iterations, rows)
@@ -294,6 +290,7 @@ def fit_chosen(
     Privacy: post-processing of noisy values.
     """
     with progress_bar("fitting a model", after=SECONDS_BEFORE_BAR) as progress:
+        # Relaxed rows, stopped before they follow the noise.
         if choice.kind == "relaxed":
             relaxed = fit_relaxed(
                 schema.domain,
@@ -312,6 +309,7 @@ def fit_chosen(
             model = Model(schema, relaxed, noisy)
             model.caveats = (*model.caveats, RELAXED_NOTE.format(rows=choice.rows))
             return model
+        # The exact model, for as many iterations as there is time for.
         most = choice.iterations or NATURAL_ITERATIONS
         exact = fit_model(
             schema.domain,

@@ -278,7 +278,8 @@ class _Table:
         """The least and the largest value that a ratio can have in each group; infinite where it has no limit."""
         shape = (math.prod(self.counts.shape[: self.groups]), -1)
         f, g = (self._per_row(side).reshape(shape) for side in (quotient.numerator, quotient.denominator))
-        reach = sum((self._reach(part) for part in quotient.numerator.sums), np.zeros(self.counts.shape)).reshape(shape)
+        valued = (part for part in quotient.numerator.sums if part.known.grid.power)
+        reach = sum((self._most(part) for part in valued), np.zeros(self.counts.shape)).reshape(shape)
         offsets = quotient.numerator.offset or quotient.denominator.offset
         offsets = offsets or any(part.known.grid.power for part in quotient.denominator.sums)
         free = np.any((g < 0) | ((g == 0) & ((f != 0) | (reach != 0))), axis=1) | bool(offsets)
@@ -291,10 +292,6 @@ class _Table:
         added = np.broadcast_to(formula.coefficients.spread(self.clique), self.counts.shape)
         rows = (part for part in formula.sums if part.known.grid.power == 0)
         return sum((self._most(part) * np.sign(part.coefficients.spread(self.clique)) for part in rows), added)
-
-    def _reach(self, part: SumPart) -> Floats:
-        """The most that one row in each cell adds to a measured sum of values."""
-        return self._most(part) if part.known.grid.power else np.zeros(self.counts.shape)
 
     def _most(self, part: SumPart) -> Floats:
         """The most that one row in each cell adds to a measured sum; rows whose value is missing add nothing."""

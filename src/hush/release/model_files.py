@@ -364,7 +364,9 @@ def _tree(domain: Domain, axes: Sequence[Clique], parents: np.ndarray[Any, Any])
     if count > 1 and not ((parents[1:] >= 0) & (parents[1:] < np.arange(1, count))).all():
         raise ArchiveError("the file's tree has a node before its parent; fit the model again")
     _check_memory(8 * sum(math.prod(domain[name] for name in clique) for clique in axes) + count * len(domain) // 8)
-    separators = [(), *(_shared(clique, axes[k]) for clique, k in zip(axes[1:], parents[1:].tolist(), strict=True))]
+    # A separator is the leading attributes of a node that its parent has too.
+    pairs = zip(axes[1:], parents[1:].tolist(), strict=True)
+    separators = [(), *(tuple(itertools.takewhile(set(axes[k]).__contains__, clique)) for clique, k in pairs)]
     rests = [clique[len(separator) :] for clique, separator in zip(axes, separators, strict=True)]
     order = [name for rest in rests for name in rest]
     if len(order) != len(domain) or set(order) != set(domain) or not all(rests[1:]):
@@ -374,11 +376,6 @@ def _tree(domain: Domain, axes: Sequence[Clique], parents: np.ndarray[Any, Any])
     ordered = domain.project(order)
     nodes = zip(axes, separators, rests, parents.tolist(), strict=True)
     return JunctionTree(ordered, [Node(ordered.clique(clique), *rest) for clique, *rest in nodes])
-
-
-def _shared(axes: Clique, parent: Clique) -> Clique:
-    """The leading attributes of a node that its parent has too."""
-    return tuple(itertools.takewhile(set(parent).__contains__, axes))
 
 
 def _contradicting(

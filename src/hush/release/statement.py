@@ -103,8 +103,10 @@ class Statement:
         """Names and values of the statement as text."""
         column, rows = self.unit.column, self.unit.max_rows
         unit = "one row" if column is None else f"one {printable(column)} (at most {rows} row{'s' if rows > 1 else ''})"
+        change = "replacing" if self.neighbours is Neighbours.REPLACE else "adding or removing"
+        effect = "barely changes the result" if self.charged else "changes nothing, since nothing was measured"
         lines = [
-            ("Protects", f"{unit}: tables that differ in it lead to {self._alike()}"),
+            ("Protects", f"{unit}: {change} it {effect}"),
             *([] if column is None else [("Rows used", f"{self.unit.cap_text}. {LEFT_OUT}")]),
             ("Neighbours", self.neighbours.value),
             ("Budget", str(self.budget)),
@@ -121,9 +123,6 @@ class Statement:
     def charged(self) -> bool:
         """Whether anything was measured or chosen; if not, nothing was spent."""
         return bool(event_parts(self.event))
-
-    def _alike(self) -> str:
-        return "nearly the same releases" if self.charged else "the same release, since nothing was measured"
 
     def _law(self) -> str:
         """Which noise was added, and whether something was chosen at random."""
