@@ -45,7 +45,7 @@ def any_part_counts_as_first(patch: Patch) -> None:
 
     def wrong(self: Any, event: Any, cost: Any) -> None:
         parts = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
-        if self.only_first and any(isinstance(part, privacy_filter.FIRST) for part, _ in parts):
+        if self.only_first and any(isinstance(part, privacy_filter.DEDUCTED_FIRST) for part, _ in parts):
             self.first.append(cost)
         else:
             true(self, event, cost)
