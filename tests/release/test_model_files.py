@@ -11,8 +11,7 @@ import pytest
 import hush
 from hush import Constraint, Domain, Measurement, Model, queries
 from hush.core.errors import ArchiveError, HushError, SizeError
-from hush.files.archive import ArchiveReader, write_archive
-from hush.release.model_files import KIND, VERSION
+from hush.files.archive import VERSIONS, ArchiveReader, write_archive
 from hush.schema import Schema
 
 DOMAIN = Domain({"a": 3, "b": 2, "c": 5, "one": 1, "d": 4})
@@ -52,11 +51,11 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def changed(file: Path, target: Path, change: Change) -> Path:
-    with ArchiveReader(file, versions={KIND: VERSION}) as archive:
+    with ArchiveReader(file, versions={"model": VERSIONS["model"]}) as archive:
         manifest = {name: own for name, own in archive.manifest.items() if name not in ("hush", "version", "digests")}
         arrays = {name: np.array(archive.array(name)) for name in archive.names()}
     change(manifest, arrays)
-    write_archive(target, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays)
+    write_archive(target, kind="model", version=VERSIONS["model"], manifest=manifest, arrays=arrays)
     return target
 
 
@@ -352,10 +351,10 @@ def test_a_model_that_does_not_fit_is_refused_with_the_memory_it_takes(
 
 
 def test_newer_files_and_other_files_are_refused(file: Path, tmp_path: Path) -> None:
-    with ArchiveReader(file, versions={KIND: VERSION}) as archive:
+    with ArchiveReader(file, versions={"model": VERSIONS["model"]}) as archive:
         arrays = {name: archive.array(name) for name in archive.names()}
         manifest = {name: own for name, own in archive.manifest.items() if name not in ("hush", "version", "digests")}
-    write_archive(tmp_path / "new.hush", kind=KIND, version=VERSION + 1, manifest=manifest, arrays=arrays)
+    write_archive(tmp_path / "new.hush", kind="model", version=VERSIONS["model"] + 1, manifest=manifest, arrays=arrays)
     with pytest.raises(ArchiveError, match="newer hush"):
         hush.load(tmp_path / "new.hush")
     (tmp_path / "cut.hush").write_bytes(file.read_bytes()[:-30])

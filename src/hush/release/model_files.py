@@ -48,8 +48,6 @@ from hush.schema import Integer, Numeric, Schema
 if TYPE_CHECKING:
     from hush.release.model import Model
 
-KIND = "model"
-VERSION = VERSIONS[KIND]
 LARGEST_DISAGREEMENT = 1e-5  # of the total: how far apart tables of an approximate model may be on one attribute
 
 Total = Annotated[float, Meta(gt=0, le=LARGEST_MAGNITUDE)]
@@ -337,7 +335,7 @@ def save_model(model: Model, path: str | Path) -> None:
         measured=MeasuredTablesFile.of(model.domain, model.measurements if model.source is None else ()),
     )
     manifest, arrays = pack(content)
-    write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays)
+    write_archive(path, kind="model", version=VERSIONS["model"], manifest=manifest, arrays=arrays)
 
 
 def unpack_model(archive: ArchiveReader, schema: Schema) -> dict[str, Any]:

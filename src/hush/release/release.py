@@ -16,7 +16,7 @@ from hush.core.arrays import Floats, reordered
 from hush.core.constraints import fingerprint
 from hush.core.domain import Clique, Domain, listed_cliques
 from hush.core.errors import ArchiveError, HushError, QueryError, SizeError, WorkloadError, shown
-from hush.core.validation import is_whole
+from hush.core.validation import check_choice, is_whole
 from hush.files.archive import VERSIONS, ArchiveReader, write_archive
 from hush.files.atomic_write import check_new
 from hush.files.codec import Stored, pack, unpack
@@ -47,9 +47,7 @@ if TYPE_CHECKING:
     from hush.release.model import Model
     from hush.release.term_answers import NonnegativeAnswers
 
-KIND = "release"
-VERSION = VERSIONS[KIND]
-TABLE_KINDS = ("unbiased", "nonnegative", "whole")
+VERSION = VERSIONS["release"]
 LARGEST_TABLES = 2**28
 SHOWN_TABLES = 12  # in a notebook
 
@@ -310,8 +308,7 @@ class Release(Queryable):
         The last two are **biased** upwards where counts are small, and the standard errors do not hold for them: they
         are for display and for tools that cannot take negative counts.
         """
-        if kind not in TABLE_KINDS:
-            raise WorkloadError(f"kind={kind!r}: expected one of {', '.join(TABLE_KINDS)}")
+        check_choice(WorkloadError, "kind", kind, ("unbiased", "nonnegative", "whole"))
         from hush.release.model_estimates import covered, mean_variance
 
         if cliques is None:
@@ -387,7 +384,7 @@ class Release(Queryable):
             sums=None if self.record.sums is None else MeasuredSumsFile.of(self.record.sums),
         )
         manifest, arrays = pack(stored)
-        write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays)
+        write_archive(path, kind="release", version=VERSION, manifest=manifest, arrays=arrays)
         self._in_a_file = True
 
     @classmethod
@@ -444,10 +441,8 @@ class Release(Queryable):
 def _term_of(workload: Workload, which: int | Term) -> Term:
     """A term by its index in a workload, or any other term over the same columns."""
     if isinstance(which, Term):
-        (term,) = Workload(workload.domain, [which])
-    else:
-        last = len(workload) - 1
-        if not (is_whole(which) and 0 <= which <= last):
-            raise WorkloadError(f"term {shown(which)}: expected a Term, or an index from 0 to {last} into the workload")
-        term = workload.terms[which]
-    return term
+        return Workload(workload.domain, [which]).terms[0]
+    last = len(workload) - 1
+    if not (is_whole(which) and 0 <= which <= last):
+        raise WorkloadError(f"term {shown(which)}: expected a Term, or an index from 0 to {last} into the workload")
+    return workload.terms[which]
