@@ -111,7 +111,7 @@ def test_a_table_beside_a_ledger_is_refused(schema: Path, tmp_path: Path) -> Non
         (["--chances", "sex=1,age=0"], "expected finite numbers above 0"),
         (["--chances", "sex=1,height=2"], "'height' is not in the domain"),
         (["--workload", "sex; 2-of-3"], "put a + before it, as in age,sex + 2-of-3"),
-        (["--workload", "4-of sex,region"], "at_least=4: expected a whole number from 1 to 2"),
+        (["--workload", "4-of sex,region"], "a threshold of at least 4 of 2 attributes: expected a whole number"),
     ],
 )
 def test_bad_options_are_refused(schema: Path, words: list[str], message: str) -> None:
