@@ -196,7 +196,7 @@ def exact_counts_in_the_partial_file(patch: Patch) -> None:
     def wrong(self: Any, *, complete: bool) -> Any:
         if not complete:
             for table in self.noisy_tables:
-                table.raw[...] = self._gate._table.counts([table.clique])[table.clique]
+                table.raw[...] = self.gate._table.counts([table.clique])[table.clique]
         return true(self, complete=complete)
 
     patch.setattr(Session, "recorded", wrong)
@@ -291,7 +291,7 @@ def exact_total(patch: Patch) -> None:
     true = Session.fit
 
     def wrong(self: Any, **options: Any) -> Any:
-        return true(self, total=float(self._gate._table.counts([()])[()]) + 0.5, **options)
+        return true(self, total=float(self.gate._table.counts([()])[()]) + 0.5, **options)
 
     patch.setattr(Session, "fit", wrong)
 
@@ -301,7 +301,7 @@ def misfit_of_exact_counts(patch: Patch) -> None:
     true = Session.ended
 
     def wrong(self: Any, played: Any) -> None:
-        exact = self._gate._table.counts([played.clique])[played.clique]
+        exact = self.gate._table.counts([played.clique])[played.clique]
         true(self, type(played)(**{**_fields(played), "misfit": float(exact.sum())}))
 
     patch.setattr(Session, "ended", wrong)

@@ -306,7 +306,7 @@ def _lines(comparison: Comparison) -> Iterable[tuple[str, str]]:
     if comparison.same_rows:
         yield "", f"{errors.error:.3g} in counts per real row (AIM's workload error)"
     else:
-        yield "", "in counts: only with equally many rows on both sides; draw as many for AIM's workload error"
+        yield "", "The numbers of rows differ, so counts are not compared; draw as many rows for AIM's workload error"
     worst = int(np.argmax(errors.distances))
     where = f"; worst {errors.distances[worst]:.3g}: {_named(workload.terms[worst].clique)}"
     beyond = "" if workload.plain else " (queries overlap, so it may pass 1)"
