@@ -69,7 +69,7 @@ def probes_asked_again(patch: Patch) -> None:
 
     def wrong(self: Any, *given: Any) -> None:
         true(self, *given)
-        self.known = []
+        self.paid_probes = []
 
     patch.setattr(dawa.DawaRun, "__init__", wrong)
 

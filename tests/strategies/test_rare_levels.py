@@ -5,11 +5,10 @@ from hypothesis import strategies as st
 
 from hush import Domain
 from hush.core.errors import WorkloadError
-from hush.mechanisms.session import MergedQuery
 from hush.models.graphical.graphical_fit import fit_model
 from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import ONE_CELL
-from hush.strategies.rare_levels import Merging, merge_rare
+from hush.strategies.rare_levels import MergedQuery, Merging, merge_rare
 
 MERGING = Merging({"b": np.array([0, 2, 1, 2]), "c": np.array([0, 0])})
 CLIQUE = ("c", "a", "b")
