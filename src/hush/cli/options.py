@@ -355,7 +355,7 @@ class BudgetOptions:
 
         Privacy: `rows` is a public number that the owner states. Without it there is no default.
         """
-        from hush.mechanisms.usefulness import check_rows
+        from hush.mechanisms.plan_errors import check_rows
         from hush.privacy.budget import number_text
 
         budget = self.read()

@@ -64,8 +64,8 @@ def plan(
     from rich.text import Text
 
     from hush.core.rational import shown_up
+    from hush.mechanisms.plan_errors import check_rows, check_useful
     from hush.mechanisms.plan_table import plan_summary, plan_tables
-    from hush.mechanisms.usefulness import check_rows, check_useful
     from hush.privacy.budget import number_text
 
     # Plan for a budget, or find the budget for a target error.

@@ -212,8 +212,8 @@ def release(
     a PostgreSQL address (postgresql://user@host/db) with --table or --query, or - for standard input. With --spark,
     Spark counts it. Writes a release.
     """
+    from hush.mechanisms.plan_errors import check_useful, delta_warning
     from hush.mechanisms.release_job import check_partial
-    from hush.mechanisms.usefulness import check_useful, delta_warning
 
     # Refuse what cannot be written or does not go together, before anything is planned or charged.
     request.check(output, *glob.glob(rows_of.data or "", recursive=True), schema, book.ledger)
@@ -356,7 +356,7 @@ def _say(done: hush.Release, output: Path, *, late_warning: bool) -> None:
     """Print the statement of a release and its warnings; `late_warning` if no delta was checked beforehand."""
     from rich.console import Console
 
-    from hush.mechanisms.usefulness import released_delta_warning
+    from hush.mechanisms.plan_errors import released_delta_warning
     from hush.render.text_table import TextTable
 
     facts = [*done.statement.lines()]

@@ -28,8 +28,8 @@ from hush.mechanisms.mechanism import (
 )
 from hush.mechanisms.merged_levels import RunLevels
 from hush.mechanisms.plan import Plan
+from hush.mechanisms.plan_errors import OneWay, noise_text
 from hush.mechanisms.session import Session
-from hush.mechanisms.usefulness import OneWay, noise_text
 from hush.models.distribution import Distribution
 from hush.models.fit_arguments import estimate_total
 from hush.models.graphical.graphical_model import GraphicalModel

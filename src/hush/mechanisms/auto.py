@@ -17,7 +17,8 @@ from hush.mechanisms.baselines import Direct
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.matrix import LARGEST_CELLS, Matrix
 from hush.mechanisms.mechanism import Mechanism, StrategyMechanism
-from hush.mechanisms.plan import Plan, Progress, Ranked, choose_noise, per_row, rmse_bound, split_sums
+from hush.mechanisms.plan import Plan, Progress, Ranked, choose_noise, per_row, split_sums
+from hush.mechanisms.plan_errors import rmse_bound
 from hush.mechanisms.residual import Residual
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours

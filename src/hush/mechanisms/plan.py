@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
-from hush.core.arrays import Floats
 from hush.core.domain import Domain
-from hush.core.errors import ArchiveError, BudgetError, DataError, HushError, SizeError, WorkloadError
-from hush.core.memory import readable
-from hush.core.validation import check_number, check_whole
+from hush.core.errors import ArchiveError, BudgetError, HushError, WorkloadError
+from hush.core.validation import check_whole
 from hush.files.archive import VERSIONS, ArchiveReader, write_archive
 from hush.files.atomic_write import check_new
 from hush.files.codec import Stored, pack, unpack
-from hush.optimizers.svd_bound import lower_bound
+from hush.mechanisms.plan_errors import PlanErrors
 from hush.privacy.budget import Budget
 from hush.privacy.events import compose
 from hush.privacy.exact_sampling import Entropy
@@ -32,10 +26,9 @@ from hush.release.record import Round
 from hush.release.release import Release
 from hush.release.strategy_record import strategy_inconsistency
 from hush.render.progress_bar import SECONDS_BEFORE_BAR, progress_bar
-from hush.strategies.strategy import NoiseKind, PredictedErrors, Strategy, unit_variance
+from hush.strategies.strategy import NoiseKind, Strategy
 from hush.strategies.strategy_files import StrategyFile, SumStrategyFile, store_strategy, sums_inconsistency
 from hush.strategies.sum_strategy import SumStrategy, sums_share
-from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 from hush.workloads.sum_term import row_terms
 from hush.workloads.workload_files import WorkloadFile
@@ -43,33 +36,6 @@ from hush.workloads.workload_files import WorkloadFile
 if TYPE_CHECKING:
     from hush.mechanisms.mechanism import Mechanism
     from hush.tables.table import Table
-
-LARGEST_EXACT = 1024  # rows of the eigenvalue problem that a plan may solve, in a fraction of a second
-_BOUNDS_FROM_BELOW = ("parts", "dominated")
-
-
-def rmse_bound(
-    workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours
-) -> tuple[float, str] | None:
-    """An RMSE that no unbiased linear mechanism of this noise and cost can beat, and which bound it is.
-
-    None if neighbours exchange rows, if there are too many terms, if the Gram matrix is no sum of products as with
-    formulas, or if the noise has no variance: no bound is known.
-
-    Reference: [Li 2013, Thm 4.1], per unit of the least variance that the exact noise can have.
-    """
-    least = unit_variance(noise, cost)
-    if neighbours is not Neighbours.ADD_REMOVE or least == 0:
-        return None
-    if not workload.factorises:
-        return None
-    try:
-        total, word = lower_bound(TermGrams.of(workload), largest=LARGEST_EXACT)
-    except SizeError:
-        return None
-    weights = sum(term.weight * term.queries for term in workload)
-    name = "estimated from below" if word in _BOUNDS_FROM_BELOW else "exact"
-    return math.sqrt(total * least / weights), f"singular value bound, {name}"
 
 
 Progress = Callable[[float], None]
@@ -163,7 +129,7 @@ class PlanFile(Stored):
     sums: SumStrategyFile | None = None
 
 
-class Plan:
+class Plan(PlanErrors):
     """A mechanism's settings for a workload and a budget; holds no data and may be published.
 
     `strategy` is what will be measured, with the error of every answer known. It is None if that depends on the data;
@@ -218,43 +184,6 @@ class Plan:
         sums = [] if self.sums is None else self.sums.requests()
         return sums if self.strategy is None else [*sums, *self.strategy.requests()]
 
-    @cached_property
-    def errors(self) -> PredictedErrors | None:
-        """The errors of every term; None if they are not predictable."""
-        return None if self.strategy is None else self.strategy.errors(self.workload)
-
-    @property
-    def rmse(self) -> float | None:
-        """Root mean squared error over all queries of the workload, each counted as often as its weight."""
-        return None if self.errors is None else self.errors.rmse
-
-    @property
-    def max_variance(self) -> float | None:
-        """The largest variance of a query of the workload, without weights; None if queries are not listed."""
-        return self.errors.largest if self.errors and all(term.listed for term in self.workload) else None
-
-    @property
-    def term_variances(self) -> Floats:
-        """The mean variance over the queries of each term of the workload; NaN if it is not predictable."""
-        return np.full(len(self.workload), np.nan) if self.errors is None else self.errors.means
-
-    def variance(self, clique: Iterable[str]) -> float | None:
-        """The variance of each cell of a marginal, or their mean if they differ; None if not predictable."""
-        names = self.domain.varying(clique)
-        return None if self.strategy is None else self.strategy.variance(names)
-
-    def query_variances(self, which: int = 0) -> Floats:
-        """The variance of every query of a term of the workload, one axis per attribute of the term."""
-        check_whole(WorkloadError, "term", which, least=0, most=len(self.workload) - 1)
-        term = self.workload.terms[which]
-        if not term.listed:
-            raise WorkloadError(f"the queries of term {which} are known by their Gram matrix alone; use term_variances")
-        if self.strategy is None:
-            product = term.product
-            shape = term.queries if product is None else [block.shape[0] for block in product.blocks]
-            return np.full(shape, np.nan)
-        return self.strategy.term_variances(term)
-
     @property
     def epsilon(self) -> Fraction | None:
         """The most pure epsilon that releasing costs under Laplace noise, 0 without any; None for other noise."""
@@ -264,11 +193,8 @@ class Plan:
             return self.budget.limit
         if self.strategy is None or self.strategy.noise is not NoiseKind.LAPLACE:
             return None
-        return (self.strategy.cost + self._sums_cost) * self.max_rows_per_unit
-
-    @property
-    def _sums_cost(self) -> Fraction:
-        return Fraction(0) if self.sums is None else self.sums.cost
+        sums = 0 if self.sums is None else self.sums.cost
+        return (self.strategy.cost + sums) * self.max_rows_per_unit
 
     @property
     def rho(self) -> Fraction:
@@ -277,49 +203,8 @@ class Plan:
             return self.epsilon**2 / 2
         if self.strategy is None:
             return self.budget.limit
-        return (self.strategy.cost + self._sums_cost) * self.max_rows_per_unit**2
-
-    @cached_property
-    def lower_bound(self) -> tuple[float, str] | None:
-        """An RMSE that no unbiased linear mechanism of this cost and noise can beat, and which bound it is."""
-        if self.strategy is None:
-            return None
-        return rmse_bound(self.workload, self.strategy.noise, self.strategy.cost, self.neighbours)
-
-    @property
-    def optimality(self) -> str:
-        """What the plan claims about its error, in words."""
-        if self.strategy is None:
-            return f"nothing is promised beforehand; {self.settings.states}"
-        if (claim := self.settings.claim(self)) is not None:
-            return claim
-        if not self.workload.factorises:
-            other = next(term.kind for term in self.workload if not term.factorises)
-            return f"the best noise for what it measures; another strategy may answer its {other}s better"
-        return self.strategy.claim(self.loss, self.beside_bound)
-
-    def beside_bound(self) -> str:
-        """The error beside the lower bound, in words."""
-        if self.lower_bound is None or self.rmse is None:
-            return "; no lower bound is known"
-        bound, name = self.lower_bound
-        return f": {self.rmse / bound:.3f} times the lower bound, RMSE {bound:.3g} ({name})"
-
-    @property
-    def work(self) -> str:
-        """Memory and time that releasing will take, roughly, in words."""
-        if self.strategy is None:
-            return self.settings.work(self.workload)
-        numbers, tables = self.strategy.numbers, self.strategy.tables
-        return (
-            f"{tables:,} noisy table{'' if tables == 1 else 's'}, {numbers:,} numbers; "
-            f"about {readable(self.strategy.memory)} and {self.seconds:,.1f} s, plus counting"
-        )
-
-    @property
-    def seconds(self) -> float | None:
-        """Roughly how long measuring takes, beyond counting; None if that depends on the data."""
-        return None if self.strategy is None else max(2e-7 * self.strategy.numbers + 1e-4 * self.strategy.tables, 0.1)
+        sums = 0 if self.sums is None else self.sums.cost
+        return (self.strategy.cost + sums) * self.max_rows_per_unit**2
 
     def with_budget(self, budget: Budget) -> Plan:
         """The same strategy with the noise of another budget; nothing is optimised again."""
@@ -387,32 +272,6 @@ class Plan:
         except BudgetError:
             return False
         return True
-
-    def check_useful(self, rows: int) -> None:
-        """Raise BudgetError if even the best table would be off by more than it holds.
-
-        `rows` is the expected number of rows, a public guess. The mean absolute error of the most accurate table in the
-        workload must be at most 100 % of its average cell. If errors are not known beforehand, the rule is for one-way
-        tables that get all of the budget. The message says which budget is enough. A delta above one over the number of
-        rows is a warning.
-        """
-        from hush.mechanisms.usefulness import check_useful, delta_warning
-
-        check_useful(self, rows)
-        if (warning := delta_warning(self.budget, rows)) is not None:
-            warnings.warn(warning, stacklevel=2)
-
-    def workload_error(self, total: float) -> float:
-        """The expected workload error (1 / (k N)) sum_i c_i ||M_i(D) - y_i||_1 for a table of N = `total` rows.
-
-        It is (1 / (k N)) sum_i c_i sqrt(2/pi) n_i sigma_i under Gaussian noise; NaN if it is not predictable.
-
-        Reference: [AIM, Def. 2 and Thm 5].
-        """
-        check_number(DataError, "total", total, above=0, hint=", the number of rows")
-        sizes = np.array([term.weight * term.queries for term in self.workload])
-        mean_absolute = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
-        return float(mean_absolute * (sizes * np.sqrt(self.term_variances)).sum() / (len(sizes) * total))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the plan to a new file that `hush.load` reads; `overwrite` replaces another. It holds no data."""
@@ -525,8 +384,8 @@ class Plan:
 
         Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows.
         """
+        from hush.mechanisms.plan_errors import released_delta_warning
         from hush.mechanisms.release_job import ReleaseJob
-        from hush.mechanisms.usefulness import released_delta_warning
 
         # Run the job; a bar shows up if it takes long.
         job = ReleaseJob(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hush.core.rational import float_up, shown_up
-from hush.mechanisms.usefulness import OneWay, delta_warning, noise_text
+from hush.mechanisms.plan_errors import OneWay, delta_warning, noise_text
 from hush.privacy.budget import Budget, number_text
 from hush.privacy.sensitivity import Neighbours
 from hush.render.text_table import TextColumn, TextTable, counted, number_columns

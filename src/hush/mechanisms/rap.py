@@ -27,8 +27,8 @@ from hush.mechanisms.candidates import (
 from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES, Mechanism, refuse_rules
 from hush.mechanisms.merged_levels import RunLevels
 from hush.mechanisms.plan import Plan
+from hush.mechanisms.plan_errors import OneWay, noise_text
 from hush.mechanisms.session import MEASURED_AND_FITTED_BYTES, Session
-from hush.mechanisms.usefulness import OneWay, noise_text
 from hush.models.fit_arguments import estimate_total
 from hush.models.relaxed.relaxed_fit import fit_relaxed, relaxed_bytes
 from hush.models.relaxed.relaxed_rows import RelaxedRows, mean_product
