@@ -63,7 +63,7 @@ def test_sums_other_than_counts_are_not_judged() -> None:
 
 @pytest.mark.parametrize("rows", [0, -1, True, 2.5, "many"])
 def test_rows_are_a_number_of_rows(rows: object) -> None:
-    with pytest.raises(BudgetError, match="expected the number of rows"):
+    with pytest.raises(BudgetError, match="expected a whole number of at least 1, the number of rows"):
         hush.plan(PAIRS, hush.Budget(rho=1.0), mechanism="aim").check_useful(rows)  # type: ignore[arg-type]
 
 
