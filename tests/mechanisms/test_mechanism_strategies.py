@@ -246,7 +246,7 @@ def test_a_strategy_is_used_again_with_another_budget(mechanism) -> None:
     assert limit(second) * (1 - Fraction(1, 10**8)) <= total <= limit(second)
     for index in range(len(MIXED)):
         assert np.mean(again.query_variances(index)) == pytest.approx(again.term_variances[index])
-    with pytest.raises(WorkloadError, match="term 9"):
+    with pytest.raises(WorkloadError, match="term=9"):
         plan.query_variances(9)
 
 
