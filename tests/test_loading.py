@@ -152,7 +152,7 @@ def restated(path: Path, name: bytes, *, size: int | None = None, packed: int | 
 def test_stated_sizes_must_be_true(tmp_path: Path) -> None:
     path, body, name = tmp_path / "x.hush", saved(np.arange(1000)), b"arrays/x.npy"
     for size in (0, len(body) - 1, len(body) + 1, 1 << 20):
-        with pytest.raises(ArchiveError, match="cannot be read|another size"):
+        with pytest.raises(ArchiveError, match="cannot be read|does not have the size"):
             read_x(restated(with_array(path, body), name, size=size))
     with pytest.raises(ArchiveError, match=r"states 4\.3 GB in"):
         read_x(restated(with_array(path, body), name, size=2**32 - 2))
@@ -189,7 +189,7 @@ LONG = "(" * 3000
     ],
 )  # fmt: skip
 def test_hostile_headers_are_refused(tmp_path: Path, header: str) -> None:
-    with pytest.raises(ArchiveError, match="plain array|another size"):
+    with pytest.raises(ArchiveError, match="plain array|does not have the size"):
         read_x(with_array(tmp_path / "x.hush", npy(header, bytes(8))))
 
 

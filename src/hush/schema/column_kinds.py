@@ -281,7 +281,12 @@ class Numeric(Column):
 
     def _check(self) -> None:
         self.spelling.check(self.name)
-        edges = tuple(_number(self.name, "edges", edge) for edge in _listed(self.name, "edges", self.edges))
+        edges = tuple(
+            [  # a million edges must not take seconds, so finite floats need no call
+                edge + 0.0 if type(edge) is float and -math.inf < edge < math.inf else _number(self.name, "edges", edge)
+                for edge in _listed(self.name, "edges", self.edges)
+            ]
+        )
         object.__setattr__(self, "edges", edges)
         if len(edges) < 2:
             raise SchemaError(f"column {self.name!r}: expected at least two edges, found {len(edges)}")
