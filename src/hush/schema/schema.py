@@ -55,8 +55,9 @@ class Schema:
         self._constraints: tuple[Constraint, ...] = ()
         self.unit = unit
         bins = 0
-        listed = [part for column in columns for part in (column.columns if isinstance(column, Stamp) else (column,))]
-        for column in listed:
+        # lazy, so that a file with too many bins is refused before its other columns are made
+        parts = (part for column in columns for part in (column.columns if isinstance(column, Stamp) else (column,)))
+        for column in parts:
             if not isinstance(column, Column):
                 raise SchemaError(f"{shown(column)}: expected a column, such as Integer(name=..., low=..., high=...)")
             if column.name in self._columns:
