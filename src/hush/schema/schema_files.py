@@ -120,12 +120,12 @@ def _refuse_constant(constant: str) -> NoReturn:
 
 def read_dpsynth(text: str) -> Schema:
     """The schema in the text of a `domain.yaml`; the docstring of the module says how columns are translated."""
-    columns = []
-    for key, entries in _attributes(_parse(text)).items():
+    columns = _attributes(_parse(text))
+    for key in columns:
         if isinstance(key, bool) or not isinstance(key, str | int):
             raise SchemaError(f"column name {shown(key)}: expected a text; put it in quotes")
-        columns.append(_column(str(key), entries))
-    return Schema(columns)
+    # lazy, so that a file with too many bins is refused before its other columns are made
+    return Schema(_column(str(key), entries) for key, entries in columns.items())
 
 
 def _parse(text: str) -> Any:
