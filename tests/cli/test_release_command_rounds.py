@@ -150,7 +150,7 @@ def test_a_process_that_dies_leaves_its_noisy_tables_and_they_are_not_overwritte
             "--preset is a setting of",
         ),
         (["--workload", "2-way", "--rho", 1, "--max-size-mb", 5], "--max-size-mb is a setting of .*; auto does not"),
-        (["--workload", "2-way", "--rho", 1, "--mechanism", "aim", "--preset", "fst"], "fast, balanced, best"),
+        (["--workload", "2-way", "--rho", 1, "--mechanism", "aim", "--preset", "fst"], "'fast', 'balanced', 'best'"),
         (["--workload", "2-way", "--rho", 1, "--mechanism", "aim", "--max-size-mb", 0], "max-size-mb"),
         (
             ["--workload", "2-way", "--rho", 1, "--mechanism", "aim", "--max-size-mb", 4, "--preset", "fast"],

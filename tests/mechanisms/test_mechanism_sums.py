@@ -6,11 +6,11 @@ import hush
 from hush.mechanisms.mechanism import Mechanism
 from hush.privacy.budget import Budget
 from hush.schema import Schema
-from hush.testing.mechanism_contract import DOMAIN, check_mechanism
+from hush.testing.mechanism_contract import TINY_DOMAIN, check_mechanism
 from hush.workloads import Workload
 
-SCHEMA = Schema.from_domain(DOMAIN)
-WORKLOAD = Workload.upto(DOMAIN, 2) + Workload.sums(SCHEMA, "b", by=["a"], variance=True)
+SCHEMA = Schema.from_domain(TINY_DOMAIN)
+WORKLOAD = Workload.upto(TINY_DOMAIN, 2) + Workload.sums(SCHEMA, "b", by=["a"], variance=True)
 
 
 @pytest.mark.slow
