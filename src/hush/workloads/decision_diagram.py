@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -142,9 +141,10 @@ class DecisionDiagram:
     def holds(self, codes: Sequence[Any]) -> Booleans:
         """Whether the query is true of codes, one array for each column; arrays are broadcast."""
         arrays = np.broadcast_arrays(*codes) if self.clique else []
+        columns = np.concatenate([[-1, -1], self.decides])  # none of the two nodes at which all is decided
         state = np.full(arrays[0].shape if arrays else (), self.root, dtype=np.int64)
         for index, each in enumerate(arrays):
-            here = (state > TRUE) & (self._columns[state] == index)
+            here = columns[state] == index
             state[here] = self.children[state[here] - 2, self.classes[index][np.asarray(each)[here]]]
         return np.asarray(state == TRUE)
 
@@ -154,8 +154,7 @@ class DecisionDiagram:
 
     def value(self, blocks: Blocks) -> Floats:
         """phi^ of relaxed rows, (rows,), from the probabilities of each column, (rows, size)."""
-        masses = self._masses(blocks)
-        return np.asarray(self._values(masses)[self.root])
+        return np.asarray(self._values(self._masses(blocks))[self.root])
 
     def value_and_gradient(self, blocks: Blocks) -> tuple[Floats, list[Floats]]:
         """phi^ and its derivatives by the probabilities of each column, (rows, size) each.
@@ -199,10 +198,6 @@ class DecisionDiagram:
     def _node(self, number: int) -> tuple[int, Integers]:
         index = int(self.decides[number - 2])
         return index, self.children[number - 2, : int(self.classes[index].max()) + 1]
-
-    @cached_property
-    def _columns(self) -> Integers:
-        return np.concatenate([[-1, -1], self.decides])
 
     @property
     def _key(self) -> tuple[Hashable, ...]:

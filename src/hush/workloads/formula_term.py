@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -12,7 +12,8 @@ import numpy as np
 from hush.core.arrays import Booleans, Floats
 from hush.core.domain import Clique, Domain, domain_of
 from hush.core.errors import SizeError, WorkloadError
-from hush.schema.proposition import Proposition, Reader, short_text
+from hush.schema.conditions import Conditions
+from hush.schema.proposition import Proposition, short_text
 from hush.workloads.decision_diagram import DecisionDiagram, FormulaRow
 from hush.workloads.term import Term, check_weight
 
@@ -43,10 +44,7 @@ class FormulaTerm(Term):
     weight: float = 1.0
     extension: Extension | None = field(default=None, compare=False)
     kind: ClassVar[str] = "formula"
-
-    @property
-    def queries(self) -> int:
-        return 1
+    queries = 1
 
     def exact_answers(self, counts: Floats) -> Floats:
         """The sum of the counts of the cells that satisfy it, as an array of one number."""
@@ -143,7 +141,10 @@ def formula_term(over: Domain | Schema, query: Proposition | OwnQuery | str, wei
 
             settled, text = proposition_of_sql(over, query), " ".join(query.split())
         elif isinstance(query, Proposition):
-            settled = query.settled(domain, None if over is domain else _reader(over))
+            # The codes of real values, as the rules of a schema read them.
+            schema: Any = getattr(over, "schema", over)
+            reader = None if over is domain else lambda name, condition: Conditions(schema[name]).codes(condition)
+            settled = query.settled(domain, reader)
             text = short_text(settled)
         else:
             raise WorkloadError(
@@ -153,14 +154,6 @@ def formula_term(over: Domain | Schema, query: Proposition | OwnQuery | str, wei
     except RecursionError:
         raise WorkloadError("the condition is nested too deeply; write it with fewer parentheses") from None
     return FormulaTerm(diagram.clique, diagram, text, weight)
-
-
-def _reader(over: Any) -> Reader:
-    """The codes of real values, as the rules of a schema read them."""
-    from hush.schema.conditions import Conditions
-
-    schema = getattr(over, "schema", over)
-    return lambda column, condition: Conditions(schema[column]).codes(condition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,31 +188,26 @@ def check_extension(
     total = math.prod(diagram.sizes)
     random = np.random.Generator(np.random.PCG64(seed))
     if total <= cells:
-        codes = [each.ravel() for each in np.indices(diagram.sizes)]
+        every_code = [codes.ravel() for codes in np.indices(diagram.sizes)]
     else:
-        codes = [random.integers(0, size, cells) for size in diagram.sizes]
+        every_code = [random.integers(0, size, cells) for size in diagram.sizes]
+    # Values: the extension is the query where each column is certain.
     step = max(1, (1 << 22) // max(sum(diagram.sizes), 1))
-    for start in range(0, len(codes[0]), step):
-        _check_cells(diagram, extension, [each[start : start + step] for each in codes])
-    _check_slopes(diagram, extension, random)
-    return ExtensionCheck(min(total, cells), total)
-
-
-def _check_cells(diagram: DecisionDiagram, extension: Extension, codes: list[Any]) -> None:
-    blocks = [np.eye(size)[each] for size, each in zip(diagram.sizes, codes, strict=True)]
-    values = _called(diagram, extension, blocks)[0]
-    truth = diagram.holds(codes)
-    wrong = np.flatnonzero(~(np.abs(values - truth) <= EXTENSION_TOLERANCE))
-    if len(wrong):
-        at = wrong[0]
-        cell = ", ".join(f"{name} = {each[at]}" for name, each in zip(diagram.clique, codes, strict=True))
-        raise WorkloadError(
-            f"the extension disagrees with its query in {len(wrong):,} of {len(truth):,} cells: at {cell} the query is "
-            f"{int(truth[at])} and the extension {values[at]:g}; correct it, or leave it out and it is derived"
-        )
-
-
-def _check_slopes(diagram: DecisionDiagram, extension: Extension, random: np.random.Generator) -> None:
+    for start in range(0, len(every_code[0]), step):
+        codes = [column[start : start + step] for column in every_code]
+        blocks = [np.eye(size)[column] for size, column in zip(diagram.sizes, codes, strict=True)]
+        values = _called(diagram, extension, blocks)[0]
+        truth = diagram.holds(codes)
+        wrong = np.flatnonzero(~(np.abs(values - truth) <= EXTENSION_TOLERANCE))
+        if len(wrong):
+            at = wrong[0]
+            cell = ", ".join(f"{name} = {column[at]}" for name, column in zip(diagram.clique, codes, strict=True))
+            raise WorkloadError(
+                f"the extension disagrees with its query in {len(wrong):,} of {len(truth):,} cells: at {cell} the "
+                f"query is {int(truth[at])} and the extension {values[at]:g}; correct it, or leave it out and it is "
+                "derived"
+            )
+    # Derivatives: central differences on random rows.
     rows, width = 16, 1e-5
     blocks = [random.dirichlet(np.ones(size), rows) for size in diagram.sizes]
     _, slopes = _called(diagram, extension, blocks)
@@ -235,6 +223,7 @@ def _check_slopes(diagram: DecisionDiagram, extension: Extension, random: np.ran
                 f"the derivatives of the extension by the probabilities of {name!r} are {apart:.2g} off its "
                 "differences; correct them, or leave the extension out and it is derived"
             )
+    return ExtensionCheck(min(total, cells), total)
 
 
 def _called(diagram: DecisionDiagram, extension: Extension, blocks: list[Floats]) -> tuple[Floats, list[Floats]]:
@@ -254,9 +243,3 @@ def _called(diagram: DecisionDiagram, extension: Extension, blocks: list[Floats]
             )
         slopes.append(slope)
     return values, slopes
-
-
-def formula_terms(over: Domain | Schema, queries: Iterable[Any]) -> list[FormulaTerm]:
-    """The terms of several conditions; a single one is a list of one."""
-    listed = [queries] if isinstance(queries, str | Proposition | OwnQuery) else list(queries)
-    return [formula_term(over, query) for query in listed]

@@ -11,7 +11,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from sqlglot import exp
@@ -78,7 +77,16 @@ def workload_of_sql(
         weight = 1.0 if weights is None else float(weights[number])
         try:
             with quotes_advised(text, schema.domain):
-                terms.extend(_terms(with_stamp_parts(folded(parse(text)), schema), schema, weight))
+                query = with_stamp_parts(folded(parse(text)), schema)
+                if query.limit is not None or query.offset or query.having is not None:
+                    raise QueryError(
+                        "HAVING, LIMIT and OFFSET choose among answers, which a workload does not have; leave them out"
+                    )
+                scope = Scope(schema, query.tables)
+                output = read_output(query, scope)
+                labels = [row_labels(item.node, scope) for item in output.expressions]
+                products = count_products(query, output, labels, scope)
+                terms.extend(ProductTerm(product.clique, product.blocks, weight) for product in products)
         except RecursionError:
             raise QueryError(f"query {number + 1} is nested too deeply; write it with fewer parentheses") from None
         except (QueryError, WorkloadError) as error:
@@ -107,19 +115,6 @@ class CountProduct:
         if not groups:
             return alone
         return np.asarray(np.ravel_multi_index([codes.get(name, alone) for name in groups], sizes))
-
-
-def _terms(query: ParsedQuery, schema: Schema, weight: float) -> Iterator[ProductTerm]:
-    """The products of one query, those of each of its values in turn."""
-    if query.limit is not None or query.offset or query.having is not None:
-        raise QueryError(
-            "HAVING, LIMIT and OFFSET choose among answers, which a workload does not have; leave them out"
-        )
-    scope = Scope(schema, query.tables)
-    output = read_output(query, scope)
-    labels = [row_labels(item.node, scope) for item in output.expressions]
-    for product in count_products(query, output, labels, scope):
-        yield ProductTerm(product.clique, product.blocks, weight)
 
 
 def count_products(
@@ -275,14 +270,13 @@ def _block(mask: Booleans, grouped: bool) -> LinearOperator:
         return Dense(mask[None])
     if mask.all():
         return Identity(len(mask))
-    if int(mask.sum()) * len(mask) > LARGEST_BLOCK:
+    levels = np.flatnonzero(mask)
+    if len(levels) * len(mask) > LARGEST_BLOCK:
         raise SizeError(
-            f"{int(mask.sum()):,} of {len(mask):,} levels as a matrix are too large; group by the column without a "
+            f"{len(levels):,} of {len(mask):,} levels as a matrix are too large; group by the column without a "
             "condition on it"
         )
-    rows: np.ndarray[Any, np.dtype[np.float64]] = np.zeros((int(mask.sum()), len(mask)))
-    rows[np.arange(len(rows)), np.flatnonzero(mask)] = 1.0
-    return Dense(rows)
+    return Dense(levels[:, None] == np.arange(len(mask)))
 
 
 Pair = tuple[Proposition, Proposition]  # where it is true, where it is false

@@ -120,7 +120,16 @@ def sum_terms(
         raise WorkloadError(f"the variance of {name!r} by itself says nothing; leave {name!r} out of `by`")
     terms = [SumTerm(clique, _level_grid(numbers) if name in clique else _grid(numbers))]
     if variance:
-        terms.append(SumTerm(clique, _square_grid(numbers)))
+        # The square of the distance from the centre of the sums, in 2^24 steps to either side of its middle.
+        origin = _grid(numbers).centres[0]
+        reach = max(float(numbers.high) - origin, origin - float(numbers.low))
+        square = reach * reach
+        if not math.isfinite(square):
+            raise WorkloadError(f"the squares of {name!r} are beyond floats; use narrower bounds")
+        half, missing = max(square / 2, 0.5), numbers.missing_code
+        units = (half / MOST_STEPS,)
+        squares = ValueGrid(name, MOST_STEPS, (half,), units, power=2, origin=origin, missing=missing)
+        terms.append(SumTerm(clique, squares))
     if wide and name not in clique:
         terms.append(SumTerm((name,), _level_grid(numbers), OWN_BINS_WEIGHT))
     counted = [clique, *((name,) for _ in range(wide))]
@@ -153,17 +162,6 @@ def _level_grid(column: Integer | Numeric) -> ValueGrid:
     ends = [_middle(float(low), float(high)) for low, high in map(column.ends, range(column.levels))]
     centres, units = tuple(centre for centre, _ in ends), tuple(reach / MOST_STEPS for _, reach in ends)
     return ValueGrid(column.name, MOST_STEPS, centres, units, missing=column.missing_code)
-
-
-def _square_grid(column: Integer | Numeric) -> ValueGrid:
-    """The square of the distance from the centre of the column's sums, in 2^24 steps to either side of its middle."""
-    origin = _grid(column).centres[0]
-    reach = max(float(column.high) - origin, origin - float(column.low))
-    if not math.isfinite(reach**2):
-        raise WorkloadError(f"the squares of {column.name!r} are beyond floats; use narrower bounds")
-    half = max(reach**2 / 2, 0.5)
-    missing = column.missing_code
-    return ValueGrid(column.name, MOST_STEPS, (half,), (half / MOST_STEPS,), power=2, origin=origin, missing=missing)
 
 
 def _middle(low: float, high: float) -> tuple[float, float]:

@@ -31,10 +31,7 @@ from hush.linops import (
 
 LARGEST_WEIGHT = 1e100  # errors of larger weights or entries could not be computed as floats
 BLOCK_WORDS = {Identity: "", Prefix: ":prefix", AllRange: ":range", LevelsAndTotal: ":levels"}
-
-
 MOST_COEFFICIENTS = 1 << 22  # of all queries of a term together, where they are read off its answers: 32 MB
-ENTRY_POINTS = "hush.terms"
 TERM_KINDS: dict[str, type[Term]] = {}  # every kind of term that is defined so far
 
 AnyTerm = TypeVar("AnyTerm", bound="Term")
@@ -71,6 +68,7 @@ class Term(ABC):
     kind: ClassVar[str]  # the noun for messages; files name the class by it
     clique: Clique
     weight: float
+    per_cell: ClassVar[bool] = False  # one query for each cell, in row-major order, named by the cell's levels
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -170,11 +168,6 @@ class Term(ABC):
         """tau_0 .. tau_k, if the queries are sum_B tau_|B| (marginal over B) over all subsets B of the columns."""
         return None
 
-    @property
-    def per_cell(self) -> bool:
-        """Whether there is one query for each cell of the clique, in row-major order, named by the cell's levels."""
-        return False
-
     def labels(self, levels: Sequence[Sequence[str]]) -> Sequence[str]:
         """A name for each query, given the labels of the levels of every column."""
         return [f"query {number}" for number in range(1, self.queries + 1)]
@@ -228,7 +221,7 @@ def term_class(kind: str) -> type[Term]:
     if kind not in TERM_KINDS:
         from importlib.metadata import entry_points
 
-        for entry in entry_points(group=ENTRY_POINTS, name=kind):
+        for entry in entry_points(group="hush.terms", name=kind):
             try:
                 entry.load()  # defines the class, which makes the kind known
             except Exception as error:  # whatever another package raises
@@ -240,13 +233,10 @@ def term_class(kind: str) -> type[Term]:
 
 def check_weight(term: Term) -> None:
     """Refuse a weight that is not positive, or too extreme to compute with."""
-    if not (math.isfinite(term.weight) and term.weight > 0):
-        raise WorkloadError(
-            f"the {term.kind} {term.clique!r} has weight {term.weight!r}: expected a finite number above 0"
-        )
     if not 1 / LARGEST_WEIGHT < term.weight < LARGEST_WEIGHT:
         raise WorkloadError(
-            f"the {term.kind} {term.clique!r} has weight {term.weight!r}: beyond {LARGEST_WEIGHT:g}; scale all of them"
+            f"the {term.kind} {term.clique!r} has weight {term.weight!r}: expected a finite number above 0, between "
+            f"{1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}"
         )
 
 
@@ -261,9 +251,9 @@ def _coefficients(term: Term, sizes: tuple[int, ...]) -> Floats:
         )
     answers = np.empty((cells, term.queries))
     for cell in range(cells):
-        row = np.zeros(cells)
-        row[cell] = 1.0
-        answers[cell] = np.ravel(term.exact_answers(row.reshape(sizes)))
+        one_row = np.zeros(cells)
+        one_row[cell] = 1.0
+        answers[cell] = np.ravel(term.exact_answers(one_row.reshape(sizes)))
     coefficients = np.ascontiguousarray(answers.T).reshape(term.queries, *sizes)
     coefficients.setflags(write=False)
     return coefficients

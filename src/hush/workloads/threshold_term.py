@@ -57,6 +57,9 @@ class ThresholdTerm(Term):
     at_least: int
     weight: float = 1.0
     kind: ClassVar[str] = "threshold"
+    per_cell: ClassVar[bool] = True
+    symmetric = True
+    factorises = True
 
     @property
     def queries(self) -> int:
@@ -80,9 +83,12 @@ class ThresholdTerm(Term):
         k, r = len(self.sizes), self.at_least
         copies = min(r, k - r + 1) + 1
         require_memory(8 * copies * counts.size, f"the answers of {self.text}", "use fewer attributes at once")
-        if r <= k - r:
-            return np.asarray(counts.sum() - _added(_split(counts, r, agreeing=True)))
-        return _added(_split(counts, k - r + 1, agreeing=False))
+        often_enough = r > k - r  # else add up the rows that agree too rarely
+        tables = _split(counts, k - r + 1, agreeing=False) if often_enough else _split(counts, r, agreeing=True)
+        added = tables[0]
+        for table in tables[1:]:
+            added += table
+        return added if often_enough else np.asarray(counts.sum() - added)
 
     def sensitivity(self, p: int) -> float:
         """A row adds one to each target that it agrees with often enough: their number, or its root for p = 2."""
@@ -95,20 +101,8 @@ class ThresholdTerm(Term):
         return f"{self.at_least} of {', '.join(self.clique)}"
 
     @property
-    def symmetric(self) -> bool:
-        return True
-
-    @property
-    def factorises(self) -> bool:
-        return True
-
-    @property
     def columns_to_agree(self) -> int:
         return self.at_least
-
-    @property
-    def per_cell(self) -> bool:
-        return True
 
     @property
     def note(self) -> str:
@@ -285,13 +279,6 @@ def _residual_shares(means: tuple[AxisMeans, ...], at_least: int) -> Floats:
     shares = np.where(shares > 1e-12 * shares.max(), shares, 0.0)  # zero up to rounding is zero
     shares.setflags(write=False)
     return shares
-
-
-def _added(tables: list[Floats]) -> Floats:
-    """Their sum, in the first of them."""
-    for table in tables[1:]:
-        tables[0] += table
-    return tables[0]
 
 
 def _split(counts: Floats, tables: int, *, agreeing: bool) -> list[Floats]:

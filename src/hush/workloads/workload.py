@@ -78,8 +78,28 @@ class Workload:
         """Every marginal of any order with at most `cells` cells, the total among them."""
         domain = domain_of(domain, WorkloadError)
         check_whole(WorkloadError, "cells", cells, least=1)
-        _check_small(domain, cells)
-        return cls(domain, _marginals(domain, _small_cliques(domain, cells)))
+        attributes = domain.varying()
+        # Count how many marginals have each size, attribute by attribute, before any is listed.
+        counts = Counter({1: 1})
+        for size in domain.sizes(attributes):
+            for cells_before, times in list(counts.items()):
+                if cells_before * size <= cells:
+                    counts[cells_before * size] += times
+            if counts.total() > LARGEST_TERMS:
+                raise SizeError(
+                    f"more than {LARGEST_TERMS} marginals have at most {shown(cells)} cells; lower the limit"
+                )
+        # List them depth first, cutting where the product of sizes passes the limit.
+        cliques: list[Clique] = []
+        stack: list[tuple[Clique, int, int]] = [((), 0, 1)]
+        while stack:
+            clique, start, size = stack.pop()
+            cliques.append(clique)
+            for position in range(len(attributes) - 1, start - 1, -1):
+                name = attributes[position]
+                if size * domain[name] <= cells:
+                    stack.append(((*clique, name), position + 1, size * domain[name]))
+        return cls(domain, _marginals(domain, cliques))
 
     @classmethod
     def target(cls, domain: Domain, attribute: str, order: int) -> Workload:
@@ -202,9 +222,11 @@ class Workload:
         >>> Workload.formulas(domain, [either]).terms[0].text
         'sex = 1 or race in (1, 2, 4)'
         """
-        from hush.workloads.formula_term import formula_terms
+        from hush.schema.proposition import Proposition
+        from hush.workloads.formula_term import OwnQuery, formula_term
 
-        return cls(domain_of(over, WorkloadError), merged(formula_terms(over, queries)))
+        listed = [queries] if isinstance(queries, str | Proposition | OwnQuery) else list(queries)
+        return cls(domain_of(over, WorkloadError), merged(formula_term(over, query) for query in listed))
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -254,8 +276,35 @@ class Workload:
         return all(term.plain for term in self.terms)
 
     def equivalent(self, other: Workload, tolerance: float = EQUIVALENCE_TOLERANCE) -> bool:
-        """Whether both have the same Gram matrix, and so the same error under every strategy; see `equivalent`."""
-        return equivalent(self, other, tolerance)
+        """Whether |G1 - G2|_F <= tolerance max(|G1|_F, |G2|_F), where G = sum_j w_j kron_i V_i^(j) is W^T W.
+
+        Workloads with the same Gram matrix have the same total error under every strategy: their rows differ by an
+        orthogonal mixture. Inner products factorise, <kron V_i, kron U_i> = prod_i tr(V_i U_i), so nothing larger than
+        the Gram matrix of one attribute is made. O(terms^2 attributes).
+
+        Equal terms cancel exactly. The rest is a difference of squares, so relative differences below about 1e-8 times
+        the root of the number of attributes in a term cannot be told from rounding; smaller tolerances are refused.
+
+        Reference: [HDMM, Problem 1]: the error of a strategy Q is tr((Q^T Q)^+ W^T W); W enters by W^T W alone.
+
+        >>> from hush import queries
+        >>> domain = Domain({"sex": 2})
+        >>> sum_and_difference = Workload.product(domain, {"sex": queries.matrix([[1, 1], [1, -1]])})
+        >>> sum_and_difference.equivalent(2.0 * Workload.kway(domain, 1))
+        True
+        """
+        if not 1e-8 <= tolerance < 1:
+            raise WorkloadError(f"tolerance={tolerance!r}: expected a number from 1e-8, which can be resolved, to 1")
+        if self.domain != other.domain:
+            raise WorkloadError("workloads over different domains cannot be compared; build both over one domain")
+        left, right = _weights(self), _weights(other)
+        keys = list(left | right)
+        difference = np.array([left.get(key, 0.0) - right.get(key, 0.0) for key in keys])
+        if not difference.any():
+            return True
+        products = _Products(self, keys)
+        size = max(products.square(np.array([weights.get(key, 0.0) for key in keys])) for weights in (left, right))
+        return products.square(difference) <= tolerance**2 * size
 
     def __add__(self, other: Workload) -> Workload:
         if not isinstance(other, Workload):
@@ -318,30 +367,6 @@ def _combinations(domain: Domain, order: int) -> Iterator[Clique]:
     return itertools.combinations(domain.varying(), order)
 
 
-def _check_small(domain: Domain, cells: int) -> None:
-    """Refuse a limit that too many marginals keep: how many have each size is counted attribute by attribute."""
-    counts = Counter({1: 1})
-    for size in domain.sizes(domain.varying()):
-        for cells_before, times in list(counts.items()):
-            if cells_before * size <= cells:
-                counts[cells_before * size] += times
-        if counts.total() > LARGEST_TERMS:
-            raise SizeError(f"more than {LARGEST_TERMS} marginals have at most {shown(cells)} cells; lower the limit")
-
-
-def _small_cliques(domain: Domain, cells: int) -> Iterator[Clique]:
-    """Depth first over attributes in domain order, cutting where the product passes the limit."""
-    attributes = domain.varying()
-    stack: list[tuple[Clique, int, int]] = [((), 0, 1)]
-    while stack:
-        clique, start, size = stack.pop()
-        yield clique
-        for position in range(len(attributes) - 1, start - 1, -1):
-            name = attributes[position]
-            if size * domain[name] <= cells:
-                stack.append(((*clique, name), position + 1, size * domain[name]))
-
-
 def _marginals(domain: Domain, cliques: Iterable[Clique], weights: Iterable[float] | None = None) -> Iterator[Term]:
     blocks = {name: Identity(domain[name]) for name in domain}
     for clique, weight in zip(cliques, itertools.repeat(1.0) if weights is None else weights, strict=False):
@@ -349,38 +374,6 @@ def _marginals(domain: Domain, cliques: Iterable[Clique], weights: Iterable[floa
 
 
 GramWeights = dict[tuple[Clique, tuple[LinearOperator, ...]], float]
-
-
-def equivalent(first: Workload, second: Workload, tolerance: float = EQUIVALENCE_TOLERANCE) -> bool:
-    """Whether |G1 - G2|_F <= tolerance max(|G1|_F, |G2|_F), where G = sum_j w_j kron_i V_i^(j) is W^T W.
-
-    Workloads with the same Gram matrix have the same total error under every strategy: their rows differ by an
-    orthogonal mixture. Inner products factorise, <kron V_i, kron U_i> = prod_i tr(V_i U_i), so nothing larger than the
-    Gram matrix of one attribute is made. O(terms^2 attributes).
-
-    Equal terms cancel exactly. The rest is a difference of squares, so relative differences below about 1e-8 times the
-    root of the number of attributes in a term cannot be told from rounding. A tolerance below 1e-8 is refused.
-
-    Reference: [HDMM, Problem 1]: the error of a strategy Q is tr((Q^T Q)^+ W^T W); W enters by W^T W alone.
-
-    >>> from hush import Domain, Workload, queries
-    >>> domain = Domain({"sex": 2})
-    >>> sum_and_difference = Workload.product(domain, {"sex": queries.matrix([[1, 1], [1, -1]])})
-    >>> equivalent(sum_and_difference, 2.0 * Workload.kway(domain, 1))
-    True
-    """
-    if not 1e-8 <= tolerance < 1:
-        raise WorkloadError(f"tolerance={tolerance!r}: expected a number from 1e-8, which can be resolved, to 1")
-    if first.domain != second.domain:
-        raise WorkloadError("workloads over different domains cannot be compared; build both over one domain")
-    left, right = _weights(first), _weights(second)
-    keys = list(left | right)
-    difference = np.array([left.get(key, 0.0) - right.get(key, 0.0) for key in keys])
-    if not difference.any():
-        return True
-    products = _Products(first, keys)
-    size = max(products.square(np.array([weights.get(key, 0.0) for key in keys])) for weights in (left, right))
-    return products.square(difference) <= tolerance**2 * size
 
 
 def _weights(workload: Workload) -> GramWeights:
@@ -441,17 +434,12 @@ def _traces(blocks: Sequence[LinearOperator]) -> Floats:
     grams = {block: block.gram_dense() for block in blocks if not isinstance(block, Identity | Total)}
     for a, left in enumerate(blocks):
         for b, right in enumerate(blocks[: a + 1]):
-            if left in grams and right in grams:
-                trace = float(np.vdot(grams[left], grams[right]))
+            simple, other = (right, left) if left in grams else (left, right)
+            if simple in grams:
+                trace = float(np.vdot(grams[simple], grams[other]))
+            elif other in grams:  # tr(1 1^T U) is the sum of U
+                trace = float(grams[other].sum() if isinstance(simple, Total) else np.trace(grams[other]))
             else:
-                simple, other = (right, left) if left in grams else (left, right)
-                trace = _simple_trace(isinstance(simple, Total), other, grams, n)
+                trace = float(n) ** (2 if isinstance(simple, Total) and isinstance(other, Total) else 1)
             table[a, b] = table[b, a] = trace
     return table
-
-
-def _simple_trace(total: bool, other: LinearOperator, grams: Mapping[LinearOperator, Floats], n: int) -> float:
-    """tr(1 1^T U) = sum of U, or tr(I U)."""
-    if other in grams:
-        return float(grams[other].sum() if total else np.trace(grams[other]))
-    return float(n) ** (2 if total and isinstance(other, Total) else 1)

@@ -98,31 +98,30 @@ class BlockList:
 
     def index(self, block: LinearOperator) -> int:
         """The index of a block, which is added if it is new."""
-        if block not in self._indices:
-            stored = self._stored(block)
-            self._indices[block] = len(self.blocks)
-            self.blocks.append(stored)
-        return self._indices[block]
-
-    def _stored(self, block: LinearOperator) -> StoredBlock:
+        if block in self._indices:
+            return self._indices[block]
         size = block.shape[1]
-        block = next((kind(size) for kind in SIZED_BLOCKS if block == kind(size)), block)
-        if type(block) not in STORED_BLOCKS:
-            block = Dense(block.dense())
-        kind = STORED_BLOCKS[type(block)]
-        match block:
+        simplest = next((kind(size) for kind in SIZED_BLOCKS if block == kind(size)), block)
+        if type(simplest) not in STORED_BLOCKS:
+            simplest = Dense(block.dense())
+        kind = STORED_BLOCKS[type(simplest)]
+        match simplest:
             case Equivalent():
-                return kind(gram=block.gram_dense(), queries=block.queries)
+                stored = kind(gram=simplest.gram_dense(), queries=simplest.queries)
             case Dense():
-                return kind(matrix=block.dense())
+                stored = kind(matrix=simplest.dense())
             case Permuted():
-                return kind(operator=self.index(block.operator), order=np.array(block.order, dtype=np.int64))
+                stored = kind(operator=self.index(simplest.operator), order=np.array(simplest.order, dtype=np.int64))
             case Scaled():
-                return kind(operator=self.index(block.operator), factor=float(block.factor))
+                stored = kind(operator=self.index(simplest.operator), factor=float(simplest.factor))
             case Stack():
-                indices = [self.index(operator) for operator in block.operators]
-                return kind(operators=indices, weights=np.array(block.weights, dtype=np.float64))
-        return kind(**{name: getattr(block, name) for name in kind.__struct_fields__})
+                indices = [self.index(operator) for operator in simplest.operators]
+                stored = kind(operators=indices, weights=np.array(simplest.weights, dtype=np.float64))
+            case _:
+                stored = kind(**{name: getattr(simplest, name) for name in kind.__struct_fields__})
+        self._indices[block] = len(self.blocks)
+        self.blocks.append(stored)
+        return self._indices[block]
 
 
 class SumTermFile(Stored):

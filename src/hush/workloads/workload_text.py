@@ -22,13 +22,13 @@ import functools
 import math
 import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING
 
 from hush import queries
 from hush.core.domain import Domain, domain_of
 from hush.core.errors import SizeError, WorkloadError, shown
-from hush.linops import Identity, LinearOperator
+from hush.linops import LinearOperator
 from hush.workloads.sum_term import SumTerm, merged_sums
 from hush.workloads.term import ProductTerm, Term, merged
 from hush.workloads.threshold_term import threshold_term
@@ -50,6 +50,14 @@ MOST_LISTED = 1_000_000  # marginals, by several summands together
 WEIGHT_PATTERN = re.compile(r"\s*([0-9][0-9.eE+-]*)\s*\*\s*(?=\S)")
 _ALL_SETS = re.compile(r"(<=)?\d+-?way|\d+-of-\d+")
 _AT_LEAST = re.compile(r"\s*(\d+)\s*-\s*of\s+")
+_BLOCK_MAKERS: dict[str | None, Callable[[int], LinearOperator]] = {
+    None: queries.identity,
+    "identity": queries.identity,
+    "prefix": queries.prefix,
+    "range": queries.ranges,
+    "ranges": queries.ranges,
+    "levels": queries.levels_and_total,
+}
 EXAMPLE_TEXTS = "write it like `3-way`, `<=2-way`, `small 5000`, `target income 2-way`, `2-of-4` or `age,sex; race`"
 
 
@@ -68,9 +76,16 @@ def parse_workload(over: Domain | Schema, text: str) -> Workload:
         raise WorkloadError(f"the workload is empty; {EXAMPLE_TEXTS}")
     asked: dict[str, float] = {}
     for summand in summands:
-        weight, rest = _weighted(summand)
+        weight, position = 1.0, 0
+        while match := WEIGHT_PATTERN.match(summand, position):
+            try:
+                weight *= float(match[1])
+            except ValueError:
+                raise WorkloadError(f"weight {match[1]!r} in the workload: expected a number such as 2.5") from None
+            position = match.end()
         if not 0 < weight < math.inf:
             raise WorkloadError(f"weight {weight!r} in the workload: expected a finite number above 0")
+        rest = summand[position:]
         asked[rest] = asked.get(rest, 0.0) + weight
     terms: list[Term] = []
     sums: list[SumTerm] = []
@@ -82,18 +97,6 @@ def parse_workload(over: Domain | Schema, text: str) -> Workload:
         if len(asked) > 1 and len(terms) > MOST_LISTED:
             raise SizeError(f"the summands list more than {MOST_LISTED:,} marginals; leave some out")
     return Workload(domain, terms if len(asked) == 1 else merged(terms), merged_sums(sums))
-
-
-def _weighted(summand: str) -> tuple[float, str]:
-    """The product of the weights in front of a summand, and the rest of it."""
-    weight, position = 1.0, 0
-    while match := WEIGHT_PATTERN.match(summand, position):
-        try:
-            weight *= float(match[1])
-        except ValueError:
-            raise WorkloadError(f"weight {match[1]!r} in the workload: expected a number such as 2.5") from None
-        position = match.end()
-    return weight, summand[position:]
 
 
 def _parse_unweighted(over: Domain | Schema, summand: str) -> Workload:
@@ -113,39 +116,36 @@ def _parse_unweighted(over: Domain | Schema, summand: str) -> Workload:
     pieces = [piece for piece in _split(summand, ";") if piece.strip()]
     if not pieces:
         raise WorkloadError(f"cannot read the workload {summand!r}; {EXAMPLE_TEXTS}")
-    summed = [_parse_sum(over, match) for piece in pieces if (match := SUM_PATTERN.fullmatch(piece))]
-    terms = [_parse_term(domain, piece) for piece in pieces if not SUM_PATTERN.fullmatch(piece)]
-    seen = set()
-    for term in terms:
-        if term.question in seen:
+    terms: dict[Hashable, Term] = {}
+    sums: list[Workload] = []
+    for piece in pieces:
+        if match := SUM_PATTERN.fullmatch(piece):
+            if isinstance(over, Domain):
+                raise WorkloadError(
+                    f"{match[0].strip()!r} in the workload adds up real values; give the schema, not a domain"
+                )
+            column = match["plain"] if match["quoted"] is None else _unquote(match["quoted"])
+            by = () if match["by"] is None else _parse_product(domain, match["by"]).clique
+            sums.append(Workload.sums(over, column, by, variance=match["what"] == "variance"))
+            continue
+        term: Term
+        if match := _AT_LEAST.match(piece):
+            product = _parse_product(domain, piece[match.end() :])
+            if not product.plain:
+                raise WorkloadError(
+                    f"{piece.strip()!r} in the workload: a threshold is over levels alone; leave out what follows the "
+                    "colons"
+                )
+            term = threshold_term(domain, product.clique, _whole(match[1]))
+        else:
+            term = _parse_product(domain, piece)
+        if term.question in terms:
             raise WorkloadError(
                 f"the {term.kind} {term.clique!r} is listed twice; list it once, with a weight such as 2*a,b"
             )
-        seen.add(term.question)
-    counted = [Workload(domain, terms)] if terms else []
-    return functools.reduce(operator.add, [*counted, *summed])
-
-
-def _parse_sum(over: Domain | Schema, match: re.Match[str]) -> Workload:
-    """`sum(column) by columns`, or `variance(column) by columns`."""
-    if isinstance(over, Domain):
-        raise WorkloadError(f"{match[0].strip()!r} in the workload adds up real values; give the schema, not a domain")
-    column = match["plain"] if match["quoted"] is None else _unquote(match["quoted"])
-    by = () if match["by"] is None else _parse_product(over.domain, match["by"]).clique
-    return Workload.sums(over, column, by, variance=match["what"] == "variance")
-
-
-def _parse_term(domain: Domain, piece: str) -> Term:
-    """`2-of a,b,c`, or the query blocks of a product."""
-    match = _AT_LEAST.match(piece)
-    if match is None:
-        return _parse_product(domain, piece)
-    product = _parse_product(domain, piece[match.end() :])
-    if not product.plain:
-        raise WorkloadError(
-            f"{piece.strip()!r} in the workload: a threshold is over levels alone; leave out what follows the colons"
-        )
-    return threshold_term(domain, product.clique, _whole(match[1]))
+        terms[term.question] = term
+    counted = [Workload(domain, terms.values())] if terms else []
+    return functools.reduce(operator.add, [*counted, *sums])
 
 
 def _parse_product(domain: Domain, piece: str) -> ProductTerm:
@@ -164,28 +164,17 @@ def _parse_product(domain: Domain, piece: str) -> ProductTerm:
         size = domain[name]
         if name in blocks:
             raise WorkloadError(f"{piece.strip()!r} in the workload names {name!r} twice; name it once")
-        blocks[name] = _block(match[3], match[4], size)
+        kind, number = match[3], match[4]
+        if kind == "width" and number:
+            blocks[name] = queries.width(_whole(number))(size)
+        elif kind in _BLOCK_MAKERS and not number:
+            blocks[name] = _BLOCK_MAKERS[kind](size)
+        else:
+            raise WorkloadError(
+                f"query kind {kind + number!r}: expected prefix, range, levels, width<number> or identity"
+            )
     clique = domain.clique(blocks)
     return ProductTerm(clique, tuple(blocks[name] for name in clique))
-
-
-def _block(kind: str | None, number: str | None, size: int) -> LinearOperator:
-    if kind is None:
-        return Identity(size)
-    if kind == "width" and number:
-        return queries.width(_whole(number))(size)
-    makers = {
-        "identity": queries.identity,
-        "prefix": queries.prefix,
-        "range": queries.ranges,
-        "ranges": queries.ranges,
-        "levels": queries.levels_and_total,
-    }
-    if kind not in makers or number:
-        raise WorkloadError(
-            f"query kind {kind + (number or '')!r}: expected prefix, range, levels, width<number> or identity"
-        )
-    return makers[kind](size)
 
 
 def _whole(digits: str) -> int:
