@@ -7,6 +7,7 @@ with any number of axes after the first; whole numbers stay whole if the weights
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -38,27 +39,42 @@ class _Sized(LinearOperator):
     def __post_init__(self) -> None:
         check_whole(WorkloadError, f"{type(self).__name__}: size", self.size, least=1)
 
-    def queries_per_level(self) -> Floats | None:
-        """How many queries count each level, where every entry is 0 or 1; None for other entries."""
-        return None
-
-    def column_norms(self, p: int) -> Floats:
-        check_norm(p)
-        counts = self.queries_per_level()
-        if counts is None:
-            return LinearOperator.column_norms(self, p)
-        return counts if p == 1 else np.sqrt(counts)
-
 
 @dataclass(frozen=True, slots=True)
 class _Square(_Sized):
+    """As many queries as levels; all but one class have ones on the diagonal."""
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.size, self.size
 
+    def trace(self) -> float:
+        return float(self.size)
+
+
+class _Counts(_Sized):
+    """Queries that count levels: every entry is 0 or 1."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def counted_with(self, low: Floats, high: Floats) -> Floats:
+        """How many queries count both levels of every pair low <= high: the entries of the Gram matrix."""
+
+    def gram_dense(self) -> Floats:
+        check_fits((self.size, self.size), "use gram(), which stays implicit")
+        i = np.arange(self.size, dtype=np.float64)
+        return np.asarray(self.counted_with(np.minimum.outer(i, i), np.maximum.outer(i, i)))
+
+    def column_norms(self, p: int) -> Floats:
+        check_norm(p)
+        i = np.arange(self.size, dtype=np.float64)
+        counts = self.counted_with(i, i)
+        return counts if p == 1 else np.sqrt(counts)
+
 
 @dataclass(frozen=True, slots=True)
-class Identity(_Square, Symmetric):
+class Identity(_Square, EqualColumns, Symmetric):
     """Every level by itself: I."""
 
     def matmat(self, x: Floats) -> Floats:
@@ -78,15 +94,13 @@ class Identity(_Square, Symmetric):
     def pinv(self) -> LinearOperator:
         return self
 
-    def trace(self) -> float:
-        return float(self.size)
-
-    def queries_per_level(self) -> Floats:
-        return np.ones(self.size)
+    def sensitivity(self, p: int) -> float:
+        check_norm(p)
+        return 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Total(_Sized):
+class Total(_Sized, EqualColumns):
     """The sum of all levels: 1^T."""
 
     @property
@@ -106,12 +120,13 @@ class Total(_Sized):
     def pinv(self) -> LinearOperator:
         return Scaled(Transposed(self), 1 / self.size)
 
-    def queries_per_level(self) -> Floats:
-        return np.ones(self.size)
+    def sensitivity(self, p: int) -> float:
+        check_norm(p)
+        return 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Prefix(_Square):
+class Prefix(_Counts, _Square):
     """The sum of levels 0 .. i, for every i: the lower triangle of ones."""
 
     def matmat(self, x: Floats) -> Floats:
@@ -120,23 +135,15 @@ class Prefix(_Square):
     def adjoint(self, y: Floats) -> Floats:
         return np.asarray(np.cumsum(y[::-1], axis=0)[::-1])
 
-    def gram_dense(self) -> Floats:
-        check_fits(self.shape, "use gram(), which stays implicit")
-        i = np.arange(self.size, dtype=np.float64)
-        return np.asarray(self.size - np.maximum.outer(i, i))
-
     def pinv(self) -> LinearOperator:
         return Differences(self.size)
 
-    def trace(self) -> float:
-        return float(self.size)
-
-    def queries_per_level(self) -> Floats:
-        return np.arange(self.size, 0, -1, dtype=np.float64)
+    def counted_with(self, low: Floats, high: Floats) -> Floats:
+        return self.size - high
 
 
 @dataclass(frozen=True, slots=True)
-class AllRange(_Sized):
+class AllRange(_Counts):
     """The sum of levels i .. j, for every i <= j: n(n+1)/2 rows, ordered by i, then j."""
 
     @property
@@ -157,18 +164,12 @@ class AllRange(_Sized):
             steps[i + 1 :] -= y[rows]
         return np.asarray(np.cumsum(steps[:-1], axis=0))
 
-    def gram_dense(self) -> Floats:
-        check_fits((self.size, self.size), "use gram(), which stays implicit")
-        i = np.arange(self.size, dtype=np.float64)
-        return np.asarray((np.minimum.outer(i, i) + 1) * (self.size - np.maximum.outer(i, i)))
-
     def pinv(self) -> LinearOperator:
         """(A^T A)^-1 A^T; the Gram matrix is n + 1 times the inverse of second differences."""
         return Scaled(SecondDifferences(self.size), 1 / (self.size + 1)) @ Transposed(self)
 
-    def queries_per_level(self) -> Floats:
-        i = np.arange(self.size, dtype=np.float64)
-        return (i + 1) * (self.size - i)
+    def counted_with(self, low: Floats, high: Floats) -> Floats:
+        return (low + 1) * (self.size - high)
 
     def _starts(self) -> list[tuple[int, slice]]:
         """Every first level, with the rows of its ranges."""
@@ -178,7 +179,7 @@ class AllRange(_Sized):
 
 
 @dataclass(frozen=True, slots=True)
-class WidthRange(_Sized):
+class WidthRange(_Counts):
     """The sum of every run of `width` adjacent levels: n - width + 1 rows."""
 
     width: int
@@ -200,17 +201,10 @@ class WidthRange(_Sized):
         steps[self.width :] -= y
         return np.asarray(np.cumsum(steps[:-1], axis=0))
 
-    def gram_dense(self) -> Floats:
-        """Runs that hold both i and j start within max(0, max(i, j) - width + 1) .. min(i, j, n - width)."""
-        check_fits((self.size, self.size), "use gram(), which stays implicit")
-        i = np.arange(self.size, dtype=np.float64)
-        first = np.maximum(np.maximum.outer(i, i) - self.width + 1, 0)
-        last = np.minimum(np.minimum.outer(i, i), self.size - self.width)
-        return np.asarray(np.maximum(last - first + 1, 0))
-
-    def queries_per_level(self) -> Floats:
-        i = np.arange(self.size, dtype=np.float64)
-        return np.minimum(i, self.size - self.width) - np.maximum(i - self.width + 1, 0) + 1
+    def counted_with(self, low: Floats, high: Floats) -> Floats:
+        """Runs that hold both levels start within max(0, high - width + 1) .. min(low, n - width)."""
+        first, last = np.maximum(high - self.width + 1, 0), np.minimum(low, self.size - self.width)
+        return np.maximum(last - first + 1, 0)
 
 
 def _sums_before(x: Floats) -> Floats:
@@ -235,9 +229,6 @@ class Differences(_Square):
     def pinv(self) -> LinearOperator:
         return Prefix(self.size)
 
-    def trace(self) -> float:
-        return float(self.size)
-
 
 @dataclass(frozen=True, slots=True)
 class SecondDifferences(_Square, Symmetric):
@@ -260,7 +251,7 @@ class LevelSums(ComparedByValue, EqualColumns):
     [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]
     """
 
-    __slots__ = ("codes", "levels")
+    __slots__ = ("codes", "levels", "shape")
     compared = ("codes",)
 
     def __init__(self, codes: Any) -> None:
@@ -269,10 +260,7 @@ class LevelSums(ComparedByValue, EqualColumns):
             raise WorkloadError("merged levels: expected the level of each code, 0 .. k-1, all of them in use")
         level.setflags(write=False)
         self.codes, self.levels = level, int(level.max()) + 1
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.levels, len(self.codes)
+        self.shape = self.levels, len(level)
 
     def matmat(self, x: Floats) -> Floats:
         if x.shape[1] == 1:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import numpy as np
 
-from hush.core.arrays import Floats, Integers, Numbers
+from hush.core.arrays import Floats, Numbers
 from hush.core.errors import WorkloadError, shown
 from hush.core.validation import check_number
 from hush.linops.operator import LinearOperator, OperatorView, check_fits, check_norm
@@ -178,33 +179,33 @@ class Stack(LinearOperator):
 
     def matmat(self, x: Floats) -> Floats:
         answers = np.empty((self.shape[0], x.shape[1]))
-        for rows, (operator, weight) in zip(self._rows(), self._weighted(), strict=True):
+        for operator, weight, rows in self._parts():
             np.multiply(operator.matmat(x), weight, out=answers[rows])
         return answers
 
     def adjoint(self, y: Floats) -> Floats:
         total = np.zeros((self.shape[1], y.shape[1]))
-        for rows, (operator, weight) in zip(self._rows(), self._weighted(), strict=True):
+        for operator, weight, rows in self._parts():
             total += weight * operator.transpose().matmat(y[rows])
         return total
 
     def gram(self) -> LinearOperator:
-        return Sum([Scaled(operator.gram(), weight**2) for operator, weight in self._weighted()])
+        return Sum([Scaled(operator.gram(), weight**2) for operator, weight, _ in self._parts()])
 
     def column_norms(self, p: int) -> Floats:
         check_norm(p)
         check_fits(self.shape[1:], "use the sensitivities of the stacked operators")
         powers = np.zeros(self.shape[1])
-        for operator, weight in self._weighted():
+        for operator, weight, _ in self._parts():
             powers += (abs(weight) * operator.column_norms(p)) ** p
         return powers if p == 1 else np.sqrt(powers)
 
-    def _weighted(self) -> Iterator[tuple[LinearOperator, float]]:
-        return zip(self.operators, self.weights or (), strict=True)
-
-    def _rows(self) -> Iterator[slice]:
-        ends = accumulate((operator.shape[0] for operator in self.operators), initial=0)
-        return (slice(start, stop) for start, stop in pairwise(ends))
+    def _parts(self) -> Iterator[tuple[LinearOperator, float, slice]]:
+        """Every operator with its weight and its rows."""
+        end = 0
+        for operator, weight in zip(self.operators, self.weights or (), strict=True):
+            start, end = end, end + operator.shape[0]
+            yield operator, weight, slice(start, end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,8 +287,24 @@ def kron_product(arrays: Iterable[Floats]) -> Floats:
     return functools.reduce(lambda left, right: np.asarray(np.kron(left, right), dtype=np.float64), arrays)
 
 
+class _CellsInOrder(OperatorView):
+    """A applied to cells in another order."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _back(self, x: Floats) -> Floats:
+        """Columns over cells in the order of A, moved back to the order before."""
+
+    def adjoint(self, y: Floats) -> Floats:
+        return self._back(self.operator.transpose().matmat(y))
+
+    def column_norms(self, p: int) -> Floats:
+        return self._back(self.operator.column_norms(p)[:, None])[:, 0]
+
+
 @dataclass(frozen=True, slots=True)
-class Permuted(OperatorView):
+class Permuted(_CellsInOrder):
     """A applied to the levels in the given order: x -> A x[order].
 
     >>> from hush.linops import Prefix
@@ -307,29 +324,18 @@ class Permuted(OperatorView):
     def matmat(self, x: Floats) -> Floats:
         return self.operator.matmat(x[np.array(self.order, dtype=np.int64)])
 
-    def adjoint(self, y: Floats) -> Floats:
-        return self.operator.transpose().matmat(y)[self._positions]
-
     def gram_dense(self) -> Floats:
-        return self.operator.gram_dense()[np.ix_(self._positions, self._positions)]
+        return self._back(self._back(self.operator.gram_dense()).T)
 
     def pinv(self) -> LinearOperator:
         return Permuted(self.operator.pinv().transpose(), self.order).transpose()
 
-    def column_norms(self, p: int) -> Floats:
-        return self.operator.column_norms(p)[self._positions]
-
-    def sensitivity(self, p: int) -> float:
-        return self.operator.sensitivity(p)
-
-    @property
-    def _positions(self) -> Integers:
-        """The position of each level in the order."""
-        return np.argsort(np.array(self.order, dtype=np.int64))
+    def _back(self, x: Floats) -> Floats:
+        return x[np.argsort(np.array(self.order, dtype=np.int64))]
 
 
 @dataclass(frozen=True, slots=True)
-class Reordered(OperatorView):
+class Reordered(_CellsInOrder):
     """A applied to a table of the given sizes after its axes are put in the given order: x -> A transpose(x, axes).
 
     The same as `Permuted` with the cells in their new order, without a list of all cells.
@@ -347,17 +353,7 @@ class Reordered(OperatorView):
         moved = x.reshape((*self.sizes, x.shape[1])).transpose((*self.axes, k))
         return self.operator.matmat(moved.reshape(x.shape))
 
-    def adjoint(self, y: Floats) -> Floats:
-        return self._back(self.operator.transpose().matmat(y))
-
-    def column_norms(self, p: int) -> Floats:
-        return self._back(self.operator.column_norms(p)[:, None])[:, 0]
-
-    def sensitivity(self, p: int) -> float:
-        return self.operator.sensitivity(p)
-
     def _back(self, x: Floats) -> Floats:
-        """Columns over cells in the operator's order, moved back to the order of the table."""
         k = len(self.axes)
         sizes = [self.sizes[axis] for axis in self.axes]
         inverse = sorted(range(k), key=self.axes.__getitem__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ _GRAM_ROUNDING = 1e-10  # relative to the largest entry
 class Dense(ComparedByValue):
     """An explicit matrix."""
 
-    __slots__ = ("_matrix",)
+    __slots__ = ("_matrix", "shape")
     compared = ("_matrix",)
 
     def __init__(self, matrix: Any) -> None:
@@ -32,18 +33,14 @@ class Dense(ComparedByValue):
             raise WorkloadError("a query matrix must be a non-empty two-dimensional array of finite numbers")
         entries.setflags(write=False)
         self._matrix = entries
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        rows, columns = self._matrix.shape
-        return rows, columns
+        self.shape: tuple[int, int] = entries.shape
 
     def matmat(self, x: Floats) -> Floats:
         return np.asarray(self._matrix @ x)
 
     def transpose(self) -> LinearOperator:
         transposed = object.__new__(Dense)
-        transposed._matrix = self._matrix.T
+        transposed._matrix, transposed.shape = self._matrix.T, self.shape[::-1]
         return transposed
 
     def dense(self) -> Floats:
@@ -55,13 +52,8 @@ class Dense(ComparedByValue):
     def gram_dense(self) -> Floats:
         return np.asarray(self._matrix.T @ self._matrix)
 
-    def column_norms(self, p: int) -> Floats:
-        check_norm(p)
-        return np.asarray(np.linalg.norm(self._matrix, ord=p, axis=0))
-
-    def trace(self) -> float:
-        self.check_square()
-        return float(np.trace(self._matrix))
+    def _columns(self) -> Iterator[tuple[int, Floats]]:
+        yield 0, self._matrix
 
 
 class Diagonal(ComparedByValue, Symmetric):
@@ -71,7 +63,7 @@ class Diagonal(ComparedByValue, Symmetric):
     [[0.5, 0.0], [0.0, 0.0]]
     """
 
-    __slots__ = ("values",)
+    __slots__ = ("shape", "values")
     compared = ("values",)
 
     def __init__(self, values: Any) -> None:
@@ -80,10 +72,7 @@ class Diagonal(ComparedByValue, Symmetric):
             raise WorkloadError("a diagonal must be a non-empty list of finite numbers")
         entries.setflags(write=False)
         self.values = entries
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.values), len(self.values)
+        self.shape = len(entries), len(entries)
 
     def matmat(self, x: Floats) -> Floats:
         return np.asarray(self.values[:, None] * x)
@@ -115,8 +104,8 @@ class Equivalent(ComparedByValue, Symmetric):
     (8, (3, 3), [4.0, 2.0, 2.0])
     """
 
-    __slots__ = ("_gram", "_queries", "_roots")
-    compared = ("_queries", "_gram")
+    __slots__ = ("_gram", "_roots", "queries", "shape")
+    compared = ("queries", "_gram")
 
     def __init__(self, gram: Any, queries: int) -> None:
         v = np.array(gram, dtype=np.float64)
@@ -127,21 +116,22 @@ class Equivalent(ComparedByValue, Symmetric):
                 f"a Gram matrix of {len(v):,} levels: expected at most {LARGEST_EQUIVALENT:,}; "
                 "merge levels, or use query blocks"
             )
-        self._queries = check_whole(
+        self.queries = check_whole(
             WorkloadError, "queries", queries, least=1, hint=", which the Gram matrix stands for"
         )
-        _check_semidefinite(v)
+        # Symmetric, and no eigenvalue below zero by more than rounding.
+        scaled = v / (float(np.abs(v).max()) or 1.0)
+        if np.abs(scaled - scaled.T).max() > _GRAM_ROUNDING:
+            raise WorkloadError("a Gram matrix that is not symmetric: give W^T W")
+        shift = _GRAM_ROUNDING * float(np.abs(scaled).sum(axis=0).max()) or 1.0
+        try:
+            np.linalg.cholesky(scaled + shift * np.eye(len(v)))
+        except np.linalg.LinAlgError:
+            raise WorkloadError("a Gram matrix with a negative eigenvalue: no queries have it; give W^T W") from None
         v.setflags(write=False)
         self._gram = v
         self._roots: tuple[Floats, Floats] | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self._gram), len(self._gram)
-
-    @property
-    def queries(self) -> int:
-        return self._queries
+        self.shape = len(v), len(v)
 
     def matmat(self, x: Floats) -> Floats:
         return np.asarray(self._both_roots()[0] @ x)
@@ -165,7 +155,7 @@ class Equivalent(ComparedByValue, Symmetric):
         return np.asarray(np.abs(self.dense()).sum(axis=0))
 
     def __repr__(self) -> str:
-        return f"Equivalent({len(self._gram)} levels, {shown(self._queries)} queries)"
+        return f"Equivalent({len(self._gram)} levels, {shown(self.queries)} queries)"
 
     def _both_roots(self) -> tuple[Floats, Floats]:
         """V^(1/2) and its pseudo-inverse, computed on first use; eigenvalues within rounding of zero count as zero."""
@@ -178,15 +168,3 @@ class Equivalent(ComparedByValue, Symmetric):
             root.setflags(write=False)
             self._roots = root, inverse_root
         return self._roots
-
-
-def _check_semidefinite(v: Floats) -> None:
-    """Refuse a matrix that is not symmetric, or has an eigenvalue below zero by more than rounding."""
-    scaled = v / (float(np.abs(v).max()) or 1.0)
-    if np.abs(scaled - scaled.T).max() > _GRAM_ROUNDING:
-        raise WorkloadError("a Gram matrix that is not symmetric: give W^T W")
-    shift = _GRAM_ROUNDING * float(np.abs(scaled).sum(axis=0).max()) or 1.0
-    try:
-        np.linalg.cholesky(scaled + shift * np.eye(len(v)))
-    except np.linalg.LinAlgError:
-        raise WorkloadError("a Gram matrix with a negative eigenvalue: no queries have it; give W^T W") from None

@@ -16,7 +16,7 @@ Moore-Penrose inverse; we use G(v)^+ = G(Y^-1 kappa^+) with Y v = kappa, in O(d 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -81,11 +81,11 @@ class MarginalGram(ComparedByValue, EqualColumns, Symmetric):
     ([2.0, 1.0, 1.0, 1.0, 0.0, 0.0], [5.0, 3.0, 2.0, 0.0], 12.0)
     """
 
-    __slots__ = ("coefficients", "eigenvalues", "sizes")
+    __slots__ = ("coefficients", "eigenvalues", "shape", "sizes")
     compared = ("sizes", "coefficients")
 
     def __init__(self, sizes: Sequence[int], coefficients: Any) -> None:
-        self.sizes = check_sizes(sizes)
+        self._set_sizes(sizes)
         self.coefficients = self._checked(coefficients)
         d = len(self.sizes)
         terms = self.coefficients * complement_sizes(self.sizes)
@@ -103,17 +103,16 @@ class MarginalGram(ComparedByValue, EqualColumns, Symmetric):
         [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 2.0]]
         """
         gram = cls.__new__(cls)
-        gram.sizes = check_sizes(sizes)
+        gram._set_sizes(sizes)
         gram.eigenvalues = gram._checked(eigenvalues)
         d = len(gram.sizes)
         gram.coefficients = superset_differences(gram.eigenvalues, d) / complement_sizes(gram.sizes)
         gram.coefficients.setflags(write=False)
         return gram
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        n = math.prod(self.sizes)
-        return n, n
+    def _set_sizes(self, sizes: Sequence[int]) -> None:
+        self.sizes = check_sizes(sizes)
+        self.shape = math.prod(self.sizes), math.prod(self.sizes)
 
     @property
     def multiplicities(self) -> Floats:
@@ -256,43 +255,54 @@ class MarginalSet(ComparedByValue, EqualColumns):
     [[1.0, 1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [-2.0, -2.0, -2.0, -2.0, -2.0, -2.0]]
     """
 
-    __slots__ = ("_parents", "_weight_items", "sizes", "weights")
+    __slots__ = ("_parents", "_rows", "_weight_items", "shape", "sizes", "weights")
     compared = ("sizes", "_weight_items")
 
     def __init__(self, sizes: Sequence[int], weights: Mapping[tuple[int, ...], float]) -> None:
         self.sizes = _positive_sizes(sizes)
-        self.weights = {_checked_axes(axes, len(self.sizes)): float(weight) for axes, weight in weights.items()}
-        if not self.weights:
-            raise WorkloadError("a set of no marginals: expected at least one")
-        for axes, weight in self.weights.items():
+        self.weights = {}
+        for given_axes, weight in weights.items():
+            axes, d = tuple(int(i) for i in given_axes), len(self.sizes)
+            if any(a >= b for a, b in pairwise(axes)) or (axes and not 0 <= axes[0] <= axes[-1] < d):
+                raise WorkloadError(f"marginal {shown(given_axes)}: expected ascending axes within 0 .. {d - 1}")
             if not math.isfinite(weight) or weight == 0:
                 raise WorkloadError(f"weight {weight} of {axes}: expected a finite number, or leave the marginal out")
+            self.weights[axes] = float(weight)
+        if not self.weights:
+            raise WorkloadError("a set of no marginals: expected at least one")
         self._weight_items = tuple(self.weights.items())
-        self._parents = self._smallest_supersets()
+        cells = {axes: math.prod(self.sizes[i] for i in axes) for axes in self.weights}
+        self.shape = sum(cells.values()), math.prod(self.sizes)
+        ends = pairwise(accumulate(cells.values(), initial=0))
+        self._rows = {axes: slice(start, stop) for axes, (start, stop) in zip(cells, ends, strict=True)}
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return sum(self._cells(axes) for axes in self.weights), math.prod(self.sizes)
+        # For every marginal, largest first, the smallest earlier marginal that contains it; None if none does.
+        self._parents: dict[tuple[int, ...], tuple[int, ...] | None] = {}
+        masks: dict[tuple[int, ...], int] = {}
+        for axes in sorted(self.weights, key=lambda axes: (-cells[axes], -len(axes))):
+            mask = _mask(axes)
+            containing = (other for other in reversed(masks) if mask & masks[other] == mask)
+            self._parents[axes] = next(containing, None)
+            masks[axes] = mask
 
     def matmat(self, x: Floats) -> Floats:
         k = x.shape[1]
         whole = x.reshape((*self.sizes, k))
         answers = np.empty((self.shape[0], k))
-        rows = dict(zip(self.weights, self._rows(), strict=True))
         tables: dict[tuple[int, ...], Floats] = {}
         for axes, parent in self._parents.items():
             table = whole if parent is None else tables[parent]
             summed_axes = tuple(i for i in range(len(self.sizes)) if i not in axes and table.shape[i] > 1)
             tables[axes] = table.sum(axis=summed_axes, keepdims=True) if summed_axes else table
-            np.multiply(tables[axes].reshape(-1, k), self.weights[axes], out=answers[rows[axes]])
+            np.multiply(tables[axes].reshape(-1, k), self.weights[axes], out=answers[self._rows[axes]])
         return answers
 
     def adjoint(self, y: Floats) -> Floats:
         k = y.shape[1]
         whole = np.zeros((*self.sizes, k))
         tables = {
-            axes: weight * y[rows].reshape((*(n if i in axes else 1 for i, n in enumerate(self.sizes)), k))
-            for (axes, weight), rows in zip(self.weights.items(), self._rows(), strict=True)
+            axes: weight * y[self._rows[axes]].reshape((*(n if i in axes else 1 for i, n in enumerate(self.sizes)), k))
+            for axes, weight in self.weights.items()
         }
         for axes, parent in reversed(self._parents.items()):
             target = whole if parent is None else tables[parent]
@@ -318,30 +328,6 @@ class MarginalSet(ComparedByValue, EqualColumns):
 
     def __repr__(self) -> str:
         return f"MarginalSet({len(self.weights)} marginals over {self.sizes})"
-
-    def _cells(self, axes: tuple[int, ...]) -> int:
-        return math.prod(self.sizes[i] for i in axes)
-
-    def _rows(self) -> Iterator[slice]:
-        ends = accumulate((self._cells(axes) for axes in self.weights), initial=0)
-        return (slice(start, stop) for start, stop in pairwise(ends))
-
-    def _smallest_supersets(self) -> dict[tuple[int, ...], tuple[int, ...] | None]:
-        """For every marginal, largest first, the smallest earlier marginal that contains it; None if none does."""
-        parents: dict[tuple[int, ...], tuple[int, ...] | None] = {}
-        known: list[tuple[int, tuple[int, ...]]] = []
-        for axes in sorted(self.weights, key=lambda axes: (-self._cells(axes), -len(axes))):
-            mask = _mask(axes)
-            parents[axes] = next((other for above, other in reversed(known) if mask & above == mask), None)
-            known.append((mask, axes))
-        return parents
-
-
-def _checked_axes(axes: tuple[int, ...], attributes: int) -> tuple[int, ...]:
-    checked = tuple(int(i) for i in axes)
-    if any(a >= b for a, b in pairwise(checked)) or (checked and not 0 <= checked[0] <= checked[-1] < attributes):
-        raise WorkloadError(f"marginal {shown(axes)}: expected ascending axes within 0 .. {attributes - 1}")
-    return checked
 
 
 def _mask(axes: tuple[int, ...]) -> int:

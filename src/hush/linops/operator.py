@@ -1,7 +1,7 @@
 """LinearOperator, the base of all implicit matrices, with the Gram matrix and the transpose of any of them.
 
 An operator must define `shape` and `matmat`. Every other member has a generic fallback, which an operator overrides
-where it knows a closed form. `Symmetric`, `EqualColumns` and `ComparedByValue` hold members that several share.
+where it knows a closed form. `Symmetric`, `EqualColumns`, `ComparedByValue` and `OperatorView` hold shared members.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ class LinearOperator(ABC):
 
     def trace(self) -> float:
         """The sum of the diagonal of a square matrix."""
-        self.check_square()
+        if self.shape[0] != self.shape[1]:
+            raise WorkloadError(f"{self.shape[0]} x {self.shape[1]}: only a square matrix has a trace; use gram()")
         return float(sum(np.trace(columns, offset=-start) for start, columns in self._columns()))
 
     def times(self, other: LinearOperator) -> LinearOperator:
@@ -139,8 +140,7 @@ class LinearOperator(ABC):
             return NotImplemented
         return Scaled(self, float(factor))
 
-    def __rmul__(self, factor: float) -> LinearOperator:
-        return self * factor
+    __rmul__ = __mul__
 
     def __add__(self, other: LinearOperator) -> LinearOperator:
         from hush.linops.combination import Sum
@@ -165,11 +165,6 @@ class LinearOperator(ABC):
             units = np.zeros((n, count))
             units[start + np.arange(count), np.arange(count)] = 1.0
             yield start, self.matmat(units)
-
-    def check_square(self) -> None:
-        """Refuse a matrix that has no trace."""
-        if self.shape[0] != self.shape[1]:
-            raise WorkloadError(f"{self.shape[0]} x {self.shape[1]}: only a square matrix has a trace; use gram()")
 
 
 def check_norm(p: int) -> None:
@@ -222,7 +217,7 @@ class EqualColumns(LinearOperator):
 
 @dataclass(frozen=True, slots=True)
 class OperatorView(LinearOperator):
-    """The queries of another operator, rescaled or asked of cells in another order."""
+    """The queries of another operator, asked of cells in another order or rescaled."""
 
     operator: LinearOperator
 
@@ -233,6 +228,9 @@ class OperatorView(LinearOperator):
     @property
     def queries(self) -> int:
         return self.operator.queries
+
+    def sensitivity(self, p: int) -> float:
+        return self.operator.sensitivity(p)
 
 
 @dataclass(frozen=True, slots=True)
