@@ -354,7 +354,7 @@ def test_prefix_sums_of_a_large_attribute_gain_much_from_their_basis() -> None:
         ({"rho": 0.5, "loss": "best"}, WorkloadError, "'rmse', 'maxvar' or a loss object"),
         ({"rho": 0.5, "loss": 3}, WorkloadError, "an object with value and gradient"),
         ({"rho": 0.5, "loss": Wrong(np.ones(2))}, WorkloadError, "one entry per term"),
-        ({"rho": 0.5, "loss": Wrong(-np.ones(4))}, WorkloadError, "falls where a variance rises"),
+        ({"rho": 0.5, "loss": Wrong(-np.ones(4))}, WorkloadError, "falls when a variance rises"),
         ({"rho": 0.5, "loss": Wrong(np.full(4, np.nan))}, WorkloadError, "not a finite number"),
         ({"rho": 0.5, "loss": MaxOfSums([[1.0, 2.0]])}, WorkloadError, "gives 2 weights for 4 terms"),
         ({"rho": 0.5, "loss": MaxOfSums([Workload.kway(DOMAIN, 4)])}, WorkloadError, "not within the plan"),

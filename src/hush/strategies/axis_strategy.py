@@ -1,9 +1,8 @@
 """AxisStrategy: an integer matrix measured along one axis, and how its noisy answers estimate the counts.
 
-It is an operator M (k x l) of whole numbers with a scale L, and stands for the strategy M / L. With G = M^T M / L^2 the
-least squares estimate from answers y is (M / L)^+ y, and a query w is answered with variance w G^+ w^T per unit of
-noise. Every error is computed from the integers that are measured, so rounding a strategy never makes a promised error
-wrong.
+An axis strategy is an operator M (k x l) of whole numbers with a scale L, and stands for M / L. With G = M^T M / L^2,
+the least squares estimate from answers y is (M / L)^+ y, and a query w is answered with variance w G^+ w^T per unit of
+noise. Every error is computed from the integers that are measured, so predicted errors hold after rounding too.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _CHUNK_CELLS = 1 << 23  # of query blocks multiplied at once
 class AxisStrategy:
     """Whole numbers on one axis of l cells: the identity, every level and the total, or any explicit matrix.
 
-    The first two are never built, so that they serve attributes of any size. Two strategies are equal if their
+    The first two are never written out, so they serve attributes of any size. Two strategies are equal if their
     operators and scales are.
 
     >>> strategy = AxisStrategy(LevelsAndTotal(3, levels=4, total=1))
@@ -39,10 +38,12 @@ class AxisStrategy:
     def __init__(self, operator: LinearOperator, scale: int = 1) -> None:
         check_whole(WorkloadError, "scale", scale, least=1)
         self._facts = _column_facts(operator)
+        self.levels_alike = self._facts is not None  # exchanging levels only exchanges rows
         self.operator = operator if self._facts or isinstance(operator, Dense) else Dense(operator.dense())
         self.scale = int(scale)
         self.rows, self.size = operator.shape
         self.largest_entry = self._facts[0] if self._facts else _check_entries(self.operator.dense())  # max |M|
+        self._key = self.operator, self.scale
 
     @classmethod
     def of(cls, matrix: Any, scale: int = 1) -> Self:
@@ -59,7 +60,7 @@ class AxisStrategy:
 
     @property
     def matrix(self) -> Integers:
-        """M, built out."""
+        """M, written out."""
         return self.operator.dense().astype(np.int64)
 
     @cached_property
@@ -77,7 +78,7 @@ class AxisStrategy:
 
     @cached_property
     def opposition(self) -> Fraction:
-        """max(0, -min (M^T M)[r, s]) / max diag(M^T M): how far two levels pull apart when one replaces the other."""
+        """max(0, -min (M^T M)[r, s]) / max diag(M^T M): how far the columns of two levels point apart."""
         if self._facts:
             least = self._facts[3]
         else:
@@ -120,11 +121,6 @@ class AxisStrategy:
     def adjoint(self, coefficients: Floats, axis: int) -> Floats:
         """The transpose of `estimate` along one axis: l coefficients on counts become k on answers."""
         return self.inverse.transpose().along(coefficients, axis)
-
-    @property
-    def levels_alike(self) -> bool:
-        """Whether exchanging levels only exchanges rows."""
-        return self._facts is not None
 
     @property
     def full(self) -> bool:
@@ -234,10 +230,6 @@ class AxisStrategy:
 
     def __hash__(self) -> int:
         return self._hash
-
-    @property
-    def _key(self) -> tuple[LinearOperator, int]:
-        return self.operator, self.scale
 
     @cached_property
     def _hash(self) -> int:

@@ -14,8 +14,8 @@ from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique, Domain
 from hush.core.errors import SizeError, WorkloadError
 
-LARGEST_CLOSURE = 20_000_000
-MOST_BY_NAME = 1_000_000
+LARGEST_CLOSURE = 20_000_000  # sets
+MOST_BY_NAME = 1_000_000  # sets; larger closures are searched by their keys
 
 AxisIndices = np.ndarray[Any, np.dtype[np.int32]]
 
@@ -87,7 +87,7 @@ class Closure:
 
     @cached_property
     def _positions(self) -> dict[Clique, int]:
-        """Positions by name, for closures small enough to be asked for set by set."""
+        """Positions by name, for closures of at most `MOST_BY_NAME` sets."""
         return {clique: at for at, clique in enumerate(self.cliques)} if len(self) <= MOST_BY_NAME else {}
 
     def index(self, clique: Iterable[str]) -> int:
@@ -110,9 +110,9 @@ class Closure:
         if k >= len(self.levels):
             return np.full(len(rows), -1, dtype=np.int64)
         keys, level = self._keys[k], self.levels[k]
-        wanted = _keys(rows, len(self.domain))
-        at = np.minimum(np.searchsorted(keys, wanted), len(level) - 1)
-        return np.where(keys[at] == wanted, at + self.offsets[k], -1).astype(np.int64)
+        row_keys = _keys(rows, len(self.domain))
+        at = np.minimum(np.searchsorted(keys, row_keys), len(level) - 1)
+        return np.where(keys[at] == row_keys, at + self.offsets[k], -1).astype(np.int64)
 
     def subsets(self, clique: Iterable[str]) -> Integers:
         """Positions of the subsets of a clique: entry m is the subset of the ascending axes at the bits of m."""
@@ -158,13 +158,13 @@ class Closure:
 
 
 def _keys(rows: AxisIndices, attributes: int) -> np.ndarray[Any, Any]:
-    """One sortable key per row, in the order of the rows: a number in base `attributes`, or bytes where too long."""
+    """One sortable key per row, in the order of the rows: a number in base `attributes`, or bytes beyond 62 bits."""
     k = rows.shape[1]
     if attributes**k < 2**62:
         key = np.zeros(len(rows), dtype=np.int64)
         for column in range(k):
             key = key * attributes + rows[:, column]
         return key
-    # big-endian, so that bytes compare as the numbers do; keys of one level have one length, so that numpy's
-    # disregard of trailing zero bytes does no harm
+    # Big-endian, so that bytes compare as the numbers do. All keys of a level have the same length, so it does not
+    # matter that numpy ignores trailing zero bytes.
     return np.ascontiguousarray(rows.astype(">u4")).view(f"S{4 * k}")[:, 0]

@@ -17,7 +17,7 @@ from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.product_strategy import LARGEST_ROWS, FloatProduct, FloatStrategy, ProductStrategy, Recovery
 from hush.strategies.strategy import NoiseKind, split_exactly
 
-MOST_BITS = (14, 10, 6)  # of a rounded entry; fewer where the noise would be too large to sample
+MOST_BITS = (14, 10, 6)  # of a rounded entry: fewer if the noise would be too large to sample
 LEVEL_BITS = 4  # of the weights of levels and total
 BITS_OF_A_PRODUCT = (LARGEST_ANSWER // LARGEST_ROWS).bit_length() - 1  # of entries, so that no answer overflows
 LARGEST_KEPT_ENTRY = 1 << 10  # matrices of whole numbers up to this are measured as they are
@@ -37,13 +37,13 @@ def round_strategy(
     for most in MOST_BITS[:-1]:
         try:
             return _rounded(strategy, budget, neighbours, most)
-        except BudgetError:  # the noise on such large integers is beyond what can be sampled; shorter ones do
+        except BudgetError:  # the noise on such large integers cannot be sampled; try shorter ones
             continue
     return _rounded(strategy, budget, neighbours, MOST_BITS[-1])
 
 
 def _rounded(strategy: FloatStrategy, budget: Fraction, neighbours: Neighbours, most: int) -> LinearStrategy:
-    """The strategy with at most so many bits in each rounded entry, its noise known to exist."""
+    """The strategy with at most `most` bits in each rounded entry; BudgetError if its noise cannot be sampled."""
     costs = split_exactly(np.array([product.share for product in strategy.products]) * float(budget), budget)
     distinct = {id(factor): factor for product in strategy.products for factor in product.factors}
     kept = {key: _kept(factor) for key, factor in distinct.items()}
@@ -82,31 +82,30 @@ def _bits(product: FloatProduct, kept: Mapping[int, AxisStrategy | None], most: 
 
 
 def _kept(factor: LinearOperator) -> AxisStrategy | None:
-    """The factor exactly, or as two short integers; None where it must be rounded."""
+    """The factor exactly, or levels and total as two short integers; None if it must be rounded."""
     if isinstance(factor, Identity):
         return AxisStrategy(Identity(factor.shape[1]))
     if isinstance(factor, LevelsAndTotal):
-        levels, total = _short_ratio(factor.levels, factor.total)
+        if not factor.levels > 0 or factor.total < 0:
+            raise WorkloadError(
+                f"weights {factor.levels}, {factor.total} of levels and total: expected positive numbers"
+            )
+        # Two integers of LEVEL_BITS bits in nearly the ratio of the weights; the weight of levels stays above zero.
+        smaller, larger = sorted((factor.levels, factor.total))
+        ratio = Fraction(smaller / larger).limit_denominator((1 << LEVEL_BITS) - 1)
+        small, large = ratio.numerator, ratio.denominator
+        if factor.total > factor.levels:
+            levels, total = (small, large) if ratio else (1, (1 << LEVEL_BITS) - 1)
+        else:
+            levels, total = large, small
         return AxisStrategy(LevelsAndTotal(factor.shape[1], levels=levels, total=total))
-    # small integers, where the matrix is a multiple of some
+    # A multiple of a matrix of small integers is measured as those integers.
     matrix = factor.dense()
     scaled = matrix / np.abs(matrix[matrix != 0]).min()
     integers = np.rint(scaled)
     if np.abs(integers).max() > LARGEST_KEPT_ENTRY or np.abs(scaled - integers).max() > 1e-9:
         return None
     return AxisStrategy.of(integers.astype(np.int64), 1)
-
-
-def _short_ratio(levels: float, total: float) -> tuple[int, int]:
-    """Two integers of `LEVEL_BITS` bits in nearly the ratio of two weights; the first is not zero."""
-    if not levels > 0 or total < 0:
-        raise WorkloadError(f"weights {levels}, {total} of levels and total: expected positive numbers")
-    most = (1 << LEVEL_BITS) - 1
-    if total <= levels:
-        ratio = Fraction(total / levels).limit_denominator(most)
-        return ratio.denominator, ratio.numerator
-    ratio = Fraction(levels / total).limit_denominator(most)
-    return (ratio.numerator, ratio.denominator) if ratio else (1, most)
 
 
 def _round(matrix: Floats, bits: int, noise: NoiseKind) -> Integers:
@@ -117,8 +116,8 @@ def _round(matrix: Floats, bits: int, noise: NoiseKind) -> Integers:
     integers: Integers = np.rint(scaled).astype(np.int64)
     if noise is not NoiseKind.LAPLACE:
         return integers
-    # raise entries that stand alone in their rows until every column has the largest L1 norm: more answers' worth of
-    # precision at the same sensitivity
+    # Raise entries that are alone in their rows until every column has the largest L1 norm: more precision at the
+    # same sensitivity.
     alone = np.flatnonzero(np.count_nonzero(integers, axis=1) == 1)
     columns = np.argmax(np.abs(integers[alone]), axis=1)
     norms = np.abs(integers).sum(axis=0)

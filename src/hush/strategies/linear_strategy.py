@@ -66,17 +66,13 @@ class JointPrecision:
         self.clique: Clique = domain.clique({name for product in products for name in product.clique})
         self.sizes = domain.sizes(self.clique)
         self.cells = math.prod(self.sizes)
+        self.small = self.cells <= LARGEST_MATRIX  # N^+ is held as a matrix
         if not self.small and min(noise) < floor:
             raise WorkloadError(
                 "the noise of the products differs too much for least squares over all of them; use local least squares"
             )
         remedy = "use local least squares, or a workload of fewer attributes"
         require_memory(8 * 8 * self.cells, f"least squares over {', '.join(self.clique)}", remedy)
-
-    @property
-    def small(self) -> bool:
-        """Whether N^+ is held as a matrix."""
-        return self.cells <= LARGEST_MATRIX
 
     def measure(self, product: ProductStrategy, counts: Floats) -> Floats:
         """Q_j x for counts over all attributes, in the shape of the product's answers."""
@@ -119,8 +115,10 @@ class JointPrecision:
     @cached_property
     def covariance(self) -> Floats:
         """N^+ over the cells in row-major order, on small domains."""
-        e, q = self._eigen
-        return np.asarray((q / e) @ q.T)
+        n = np.stack([self.apply(row).ravel() for row in np.eye(self.cells)])
+        e, q = np.linalg.eigh((n + n.T) / 2)
+        nonzero = e > RANK_TOLERANCE * e[-1]
+        return np.asarray((q[:, nonzero] / e[nonzero]) @ q[:, nonzero].T)
 
     def marginal(self, names: Clique) -> Floats:
         """The covariance of the counts over a clique, every axis twice, on small domains."""
@@ -138,13 +136,6 @@ class JointPrecision:
         rows = [block.dense() for block in blocks]
         subscripts = f"{left}{right},{','.join(each)}->{out}" if k else "->"
         return np.asarray(np.einsum(subscripts, self.marginal(names), *rows, *rows, optimize=True))
-
-    @cached_property
-    def _eigen(self) -> tuple[Floats, Floats]:
-        n = np.stack([self.apply(row).ravel() for row in np.eye(self.cells)])
-        e, q = np.linalg.eigh((n + n.T) / 2)
-        kept = e > RANK_TOLERANCE * e[-1]
-        return e[kept], q[:, kept]
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +189,7 @@ class LinearStrategy:
 
     @property
     def numbers(self) -> int:
-        return sum(math.prod(product.query.shape) for product in self.products)
+        return sum(self.cells.tolist())
 
     @property
     def tables(self) -> int:
@@ -207,10 +198,8 @@ class LinearStrategy:
     @property
     def memory(self) -> int:
         """Bytes that measuring takes at its peak, roughly: all answers, and the largest product three times over."""
-        largest = max(
-            max(math.prod(product.query.shape), self.domain.size(product.clique)) for product in self.products
-        )
-        return 8 * self.numbers + 24 * largest
+        tables = (self.domain.size(product.clique) for product in self.products)
+        return 8 * self.numbers + 24 * max(*self.cells.tolist(), *tables)
 
     def shape(self, index: int) -> tuple[int, ...]:
         """The shape of the answer of a product, by its position."""
@@ -249,7 +238,7 @@ class LinearStrategy:
 
     @property
     def exact(self) -> bool:
-        """Whether the errors are those of the release; if not, the release's are at most these.
+        """Whether predicted errors are exact; if not, they are upper bounds.
 
         Over a large domain, and for thresholds, global least squares is predicted by its best single product.
         """
@@ -257,13 +246,15 @@ class LinearStrategy:
 
     def product_for(self, term: Term) -> ProductStrategy:
         """The product that answers a term with the least error; WorkloadError where none can."""
-        able = [product for product in self.products if product.supports(term.clique, self._blocks(term))]
-        if not able:
+        supporting = [product for product in self.products if product.supports(term.clique, self._blocks(term))]
+        if not supporting:
             raise WorkloadError(
                 f"the strategy does not support the queries on {', '.join(term.clique) or 'the total'}: they are no "
                 "combination of what it measures; add them to the workload and plan again"
             )
-        return able[0] if len(able) == 1 else min(able, key=lambda product: _total(product, term))
+        if len(supporting) == 1:
+            return supporting[0]
+        return min(supporting, key=lambda product: _total(product, term))
 
     def supports(self, term: Term) -> bool:
         """Whether a product of blocks, or every cell that a threshold is over, can be answered without bias."""
@@ -310,7 +301,7 @@ class LinearStrategy:
     def claim(self, loss: str, comparison: Callable[[], str]) -> str:
         method = f"{self.noise.value.capitalize()} noise, {METHOD_WORDS.get(self.method, self.method)}"
         if not self.exact:
-            method += ", its errors at most these under least squares over all of them"
+            method += "; least squares over all products can only lower these errors"
         return method + comparison()
 
     def check(self, workload: Workload) -> None:
@@ -337,7 +328,7 @@ class LinearStrategy:
 
 @dataclass(frozen=True, eq=False)
 class LinearErrors:
-    """Errors that a strategy promises for a workload, before any data is read."""
+    """The errors that a strategy predicts for a workload, before any data is read."""
 
     strategy: LinearStrategy
     workload: Workload
@@ -373,7 +364,7 @@ class LinearErrors:
 
 
 def _total(product: ProductStrategy, term: Term) -> float:
-    """The summed variance of a term from one product: that of products with the term's Gram matrix."""
+    """The summed variance of a term from one product, through products of blocks with the term's Gram matrix."""
     if (asked := term.product) is not None:
         return product.total(asked.clique, asked.blocks)
     equal = term.reweighted(1.0).gram_products()

@@ -23,8 +23,8 @@ convex in z as well (sums of exponentials), and L-BFGS gets there in tens of ste
 thousands.
 
 Reference: [ResidualPlanner, sec. 4.1 and App. C].
-Differs from [ResidualPlanner]: no conic solver, and the gap is proven at the point returned; the loss must not fall
-where a variance rises, which regularity as defined there does not quite imply.
+Differs from [ResidualPlanner]: no conic solver, and the gap is proven at the point returned. The loss must not fall
+when a variance rises, which is slightly stronger than regularity as defined there.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class MaxOfSums:
 @runtime_checkable
 class ConvexLoss(Protocol):
     """A convex loss of the variances, one per term: the variance of each cell of a marginal, or the mean over the
-    queries of another term. It must not fall where a variance rises, and must have a gradient everywhere.
+    queries of another term. The loss must not fall when a variance rises, and must have a gradient everywhere.
     """
 
     def value(self, variances: Floats) -> float: ...
@@ -103,7 +103,7 @@ def loss_of(loss: str | Loss) -> Loss:
     raise WorkloadError(f"loss={shown(loss)}: expected 'rmse', 'maxvar' or an object with value and gradient")
 
 
-LEAST_SHARE = 1e-9  # of the budget, for all sets together that the loss does not care about
+LEAST_SHARE = 1e-9  # of the budget, for all sets together that have no weight in the loss
 
 
 def minimise_sum(
@@ -114,8 +114,8 @@ def minimise_sum(
     """The sigma^2 that minimises sum_A v_A sigma^2_A subject to sum_A p_A / sigma^2_A <= c.
 
     sigma^2_A = sqrt(T p_A / (c v_A)) with T = (sum_A sqrt(v_A p_A))^2 / c, by the Cauchy-Schwarz inequality; T is the
-    smallest sum. A set that the loss gives no weight gets a share of `LEAST_SHARE` / sets of the budget, so that it is
-    measured all the same and the whole closure can be reconstructed.
+    smallest sum. A set without weight in the loss gets a share of `LEAST_SHARE` / sets of the budget, so that the whole
+    closure is measured and can be reconstructed.
 
     Complexity: O(sets).
     Reference: [ResidualPlanner, Lemma 4.5 and Thm 4.6].
@@ -219,7 +219,7 @@ class _MaxSearch:
 
 
 def _normal(x: Floats) -> Floats:
-    """Log weights that add up to one, none so low that it could not come back."""
+    """The logs of weights that add up to one, none so low that it could not rise again."""
     x = np.maximum(x - x.max(), -600.0)
     return np.asarray(x - np.log(np.sum(np.exp(x))))
 
@@ -291,7 +291,7 @@ class _LossProblem:
 
     def __call__(self, z: Floats) -> tuple[float, Floats]:
         """F and its gradient at s = e^z (sum p e^-z) / c."""
-        # s on the budget, the variances there, and the loss with its slope
+        # Scale s to the budget; take the variances there, and the loss with its slope.
         s = np.exp(np.clip(z - z.mean(), -300, 300))
         shares = self.privacy / s
         s = s * (shares.sum() / self.pcost)
@@ -308,9 +308,9 @@ class _LossProblem:
             )
         if slope.min(initial=0.0) < 0:
             raise WorkloadError(
-                "the loss falls where a variance rises; a loss must not have negative partial derivatives"
+                "the loss falls when a variance rises; a loss must not have negative partial derivatives"
             )
-        # the gradient over s, the best point so far, and the Frank-Wolfe lower bound
+        # The gradient over s, the best point so far, and the Frank-Wolfe lower bound.
         g = self.variances.T @ slope
         self.count += 1
         if value < self.value:

@@ -29,7 +29,7 @@ and the integral is a trapezoid sum over log t of about ten squared matrix produ
 
 Reference: [Li 2013, Program 3.4.2] for the problem; [Denisov et al. 2022, Thm 3.2] for the fixed point d <- d diag(X);
 [Boyd and Vandenberghe 2004, sec. 9.5] for Newton's method.
-Differs from [Li 2013]: no semidefinite program, O(n^3) a step and about five steps, where that one costs O(n^8).
+Differs from [Li 2013]: no semidefinite program, which costs O(n^8), but about five steps of O(n^3) each.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from hush.linops import Dense, LinearOperator
 
 Primal = TypeVar("Primal")
 
-INITIAL_DAMPING = 1e-3  # of Newton steps; ten times as much after each step that loses ground
+INITIAL_DAMPING = 1e-3  # of Newton steps; a step that loses ground multiplies it by ten
 DUAL_ROUNDING = 1e-10  # of the dual value, where queries differ much in scale
 LEAST_WEIGHT = 1e-100  # slack constraints lose their weight down to this
 LONGEST_LOG_STEP = 2.0  # the log of a weight moves by at most this in a step
@@ -72,7 +72,7 @@ class DualPoint(Generic[Primal]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ascent(Generic[Primal]):
-    """The best primal point met, its value, and the best weights with theirs."""
+    """The best primal point seen with its value, and the best weights with their value."""
 
     primal: Primal
     upper: float
@@ -90,13 +90,13 @@ def ascend(
 ) -> Solution[Ascent[Primal]]:
     """Weights whose primal point is within a factor 1 + `tolerance` of the best, or a status that says how far it is.
 
-    The `first` weights add up to one and the others do, or all of them together. `stats` has `iterations`
+    All weights add up to one; with `first`, so do the first of them, and so do the rest. `stats` has `iterations`
     (evaluations), `value`, `lower_bound` and `gap`, which is certified: value / bound - 1.
     """
     weights = _normalised(start, first)
     upper, lower, damping, retreated = np.inf, 0.0, INITIAL_DAMPING, False
     for iteration in range(1, iterations + 1):
-        # keep the best primal point and the best dual value seen, which need not be at the same weights
+        # Keep the best primal point and the best dual value seen, which need not be at the same weights.
         point = evaluate(weights)
         if point.upper < upper or iteration == 1:
             upper, primal = point.upper, point.primal
@@ -105,7 +105,8 @@ def ascend(
             lower, best, slope = max(lower, point.lower), weights, point.slope
         if upper <= (1 + tolerance) * lower or iteration == iterations or (retreated and not gained):
             break
-        # the next weights: back to the best with the fixed point's step, its square at first, Newton's otherwise
+        # After a step that lost ground, go back to the best weights and take the step of the fixed point. The first
+        # step is the square of that one; every other step is Newton's.
         if not gained:
             damping, weights, retreated = 10 * damping, best * slope, True
         elif iteration == 1:
@@ -203,10 +204,10 @@ def optimal_gram(
     """The optimum for queries with W^T W = R R^T, to within `tolerance` of the least total squared error.
 
     R is any factor, such as W^T or `gram_factor(gram)`. Without column completion X has the row space of the queries,
-    and the tolerance takes a step or two more. Stopped early by `iterations`, the result is a supporting strategy all
-    the same; `status` says how far from the best it may be, and `stats` has `value`, `lower_bound` and `gap`.
+    and the search takes a step or two more. Stopped early by `iterations`, the result still supports the queries;
+    `status` says how far from the best it may be, and `stats` has `value`, `lower_bound` and `gap`.
 
-    Complexity: an eigen-decomposition and about ten products of (n, r) matrices a step; ten n x n arrays.
+    Complexity: one eigen-decomposition and about ten products of (n, r) matrices per step; ten n x n arrays.
 
     >>> solution = optimal_gram(np.tri(64).T)
     >>> solution.solved, round(solution.value.error, 1), solution.stats["gap"] < 1e-4
@@ -216,7 +217,7 @@ def optimal_gram(
         raise WorkloadError("the factor of a Gram matrix must be a non-empty two-dimensional array of finite numbers")
     n = len(factor)
     _check_memory(n)
-    # solve for the cells that queries ask for, at a scale of one
+    # Solve for the cells that queries ask for, scaled so that the largest entry is one.
     used = np.flatnonzero(factor.any(axis=1))
     if not len(used):
         raise WorkloadError("the queries are all zero; ask for something")
@@ -225,7 +226,7 @@ def optimal_gram(
     solution = ascend(
         lambda d: _evaluate(r, d, completed), np.ones(len(used)), tolerance=tolerance, iterations=max(1, iterations)
     )
-    # back to all cells
+    # Back to all cells.
     best = solution.value
     gram, weights = best.primal, best.weights
     if len(used) < n:
@@ -275,10 +276,10 @@ def _evaluate(factor: Floats, weights: Floats, completed: bool) -> DualPoint[Flo
 
 
 def _singular(matrix: Floats) -> tuple[Floats, Floats, float]:
-    """Left singular vectors (n, r) and rising singular values (r,) of full column rank, and a sum that these reach.
+    """Left singular vectors (n, r) and rising singular values (r,) of full column rank, and a lower bound on their sum.
 
-    From the eigenvectors of A^T A, several times faster than the decomposition itself, unless squaring would drown the
-    least of them in rounding.
+    From the eigenvectors of A^T A, several times faster than the decomposition itself, unless squaring would lose the
+    smallest of them to rounding.
     """
     eps = len(matrix) * np.finfo(np.float64).eps
     e, q = scipy.linalg.eigh((matrix.T @ matrix).T, driver="evd", overwrite_a=True, check_finite=False)
@@ -294,7 +295,7 @@ def _singular(matrix: Floats) -> tuple[Floats, Floats, float]:
 def harmonic_kernel(vectors: Floats, values: Floats) -> Floats:
     """sum_ab U_ja U_jb U_ka U_kb s_a s_b / (s_a + s_b), (n, n), for U (n, r) and rising s (r,); within 2 %.
 
-    In single precision until it is added up: it steers a search and no certificate rests on it.
+    Computed in single precision: it only steers the search, and no certificate depends on it.
     """
     single = vectors.astype(np.float32)
     total = np.zeros((len(vectors), len(vectors)), dtype=np.float32)
@@ -320,7 +321,7 @@ def _inverse_trace(gram: Floats, factor: Floats) -> float:
 
 
 def _full_rank(factor: Floats) -> Floats:
-    """The same R R^T with independent columns; a factor that has orthogonal columns already is kept."""
+    """A factor of the same R R^T with independent columns; a factor with orthogonal columns is returned as it is."""
     n, r = factor.shape
     if r > n:
         return gram_factor(factor @ factor.T)

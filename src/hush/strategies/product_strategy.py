@@ -135,7 +135,7 @@ class ProductQuery:
         return _row_norms(self.factors)
 
     def answer(self, counts: Counts) -> Integers:
-        """M along each axis; exact, since sums modulo 2^64 of numbers that fit in the end are right in the end."""
+        """M along each axis; exact, since sums modulo 2^64 are right whenever the final answer fits."""
         values = counts[self.clique]
         most = LARGEST_ANSWER // self.largest_factor
         if int(values.sum()) > most:

@@ -15,7 +15,7 @@ from hush.linops import Identity, Kronecker, LevelSums, LinearOperator
 from hush.privacy.gate import Counts
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
 
-KEPT_LEVEL_STDDEVS = 3.0  # a level whose noisy count is below so many standard deviations of the noise is rare
+KEPT_LEVEL_STDDEVS = 3.0  # a level is rare if its noisy count is below this many standard deviations of the noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +30,7 @@ class Merging:
 
     def __post_init__(self) -> None:
         operators = {}
-        for name, codes in self.codes.items():  # a level without codes would count those of the next one twice
+        for name, codes in self.codes.items():  # a level without codes would count the codes of the next level twice
             try:
                 operators[name] = LevelSums(codes)
             except WorkloadError:
@@ -89,9 +89,9 @@ class MergedQuery:
 def merge_rare(columns: Iterable[tuple[str, np.ndarray[Any, Any], float]], most: int | None = None) -> Merging | None:
     """The merging of the levels whose noisy count is below three standard deviations; None where there is none.
 
-    `columns` are names, noisy counts and the standard deviation of their noise. Rare levels become one, the last; a
-    column with fewer than two of them keeps all its levels. With `most`, a column has at most that many levels then:
-    only those with the largest noisy counts stay separate.
+    `columns` are names, noisy counts and the standard deviation of their noise. Rare levels become one level, the last;
+    a column with fewer than two rare levels keeps all its levels. `most` limits the levels of a merged column: those
+    with the largest noisy counts stay separate.
 
     Privacy: post-processing of noisy counts.
     Reference: [MST, sec. 4].

@@ -1,7 +1,7 @@
 """ResidualBasis: what is measured of one attribute beyond its total, and how to design it for the queries asked.
 
 A basis of an attribute of size l is an integer matrix M (k x l) with M 1 = 0 and rank l - 1, and an integer scale L. It
-stands for M / L = S P, where S is the attribute's base strategy and P = I - 1 1^T / l takes the mean off. The plain
+stands for M / L = S P, where S is the attribute's base strategy and P = I - 1 1^T / l subtracts the mean. The plain
 basis, for counts of single levels, is M = l I - 1 1^T with L = l, so that M / L = P. With G = M^T M / L^2, a query w on
 the attribute splits into its residual, answered with variance a[w] = w G^+ w^T per unit of noise, and its mean,
 b[w] = (w 1 / l)^2 per unit of variance of the total.
@@ -57,7 +57,7 @@ class ResidualBasis(AxisStrategy):
         super().__init__(operator, scale)
         if self.size < 2:
             raise WorkloadError(f"an attribute of {self.size} levels has no residual; leave it out of the workload")
-        # a plain basis has zero sums by construction, which spares a vector of all levels
+        # The rows of a plain basis add up to zero by construction; checking would take a vector of all levels.
         plain = isinstance(operator, CompoundSymmetric) and operator.eigenvalue_of_ones == 0
         if not plain and self.operator.matmat(np.ones((self.size, 1))).any():
             raise WorkloadError("each row of a residual basis must add up to zero")
@@ -133,7 +133,7 @@ class TiltedBasis(ResidualBasis):
 
     @cached_property
     def tilt(self) -> Floats:
-        """m, (l,): where a count of one goes when nothing but the total is known."""
+        """m, (l,): how a total of one is spread over the levels."""
         return np.asarray(self._strategy.estimate(self._total, 0) / self.total_variance_factor)
 
     def total_of(self, answers: Floats, axis: int) -> Floats:
@@ -258,7 +258,8 @@ def _value(s: Floats, u: Floats, v: Floats) -> float:
 def _round_rows(values: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Integers within one of the values, each row adding up to zero like the row it rounds.
 
-    Rounding to nearest leaves a sum of at most l / 2; the entries that it moved furthest that way give it up.
+    Rounding to nearest leaves a sum of at most l / 2. The entries that rounding moved furthest in that direction are
+    moved back by one.
     """
     rounded = np.floor(values + 0.5)
     excess = rounded.sum(axis=1).astype(np.int64)

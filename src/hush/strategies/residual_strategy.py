@@ -1,7 +1,7 @@
 r"""ResidualStrategy: which residual sets to measure, with how much noise, and the requests that measure them.
 
-Noisy marginals say the same as a residual strategy (`marginal_noise`). Products measure some attributes each, every
-attribute with the same factor Q_i wherever it is measured. A product over b with noise of variance s_b^2, brought down
+Noisy marginals carry the same information as a residual strategy (`marginal_noise`). Each product measures some
+attributes, attribute i always with the same factor Q_i. A product over b with noise of variance s_b^2, brought down
 to A by least squares totals, is the residual of A with noise of variance s_b^2 prod_{i in b \ A} lambda_i, where
 lambda_i = 1^T (Q_i^T Q_i)^{-1} 1 is n_i for plain levels; residuals of different sets from one product are
 uncorrelated. So the best linear unbiased estimate of every residual is the average over the products b that contain A,
@@ -9,7 +9,7 @@ with weights
 
     1 / (s_b^2 prod_{b \ A} lambda_i),    and    1 / sigma_A^2 = sum_{b >= A} 1 / (s_b^2 prod_{b \ A} lambda_i),
 
-which is the pseudo-inverse of the whole strategy without any object of 2^d or of the size of the domain.
+which is the pseudo-inverse of the whole strategy, computed without any array of size 2^d or of the domain.
 
 Reference: [HDMM, sec. 3.5, Thms 5-8]. Differs from [HDMM]: residuals in place of the printed generalised inverse, which
 is wrong for the Moore-Penrose inverse of X(u); and factors other than the identity.
@@ -157,13 +157,13 @@ class ResidualStrategy:
         return DiscreteGaussian(sensitivity(norms, max_rows=1, neighbours=self.neighbours).l2_squared / (2 * share))
 
     def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
-        """Sets of the same bases and share are alike, so that a hundred thousand sets need few queries."""
-        shares, known = exact_shares(self), {basis: number for number, basis in enumerate(dict.fromkeys(self.bases))}
-        numbers = np.array([known[basis] for basis in self.bases], dtype=np.int64)
+        """How many sets share each pair of row norms and noise law; sets of equal bases and shares are counted once."""
+        shares, numbers = exact_shares(self), {basis: i for i, basis in enumerate(dict.fromkeys(self.bases))}
+        basis_numbers = np.array([numbers[basis] for basis in self.bases], dtype=np.int64)
         share_numbers = np.unique(self.privacy / self.sigma_squared, return_inverse=True)[1]
         counts: Counter[tuple[RowNorms, Noise]] = Counter()
         for level, start in zip(self.closure.levels, self.closure.offsets.tolist(), strict=False):
-            keys = np.column_stack([np.sort(numbers[level], axis=1), share_numbers[start : start + len(level)]])
+            keys = np.column_stack([np.sort(basis_numbers[level], axis=1), share_numbers[start : start + len(level)]])
             _, firsts, repeats = np.unique(keys, axis=0, return_index=True, return_counts=True)
             for index, times in zip((firsts + start).tolist(), repeats.tolist(), strict=True):
                 norms = self.query(index).row_norms
@@ -232,7 +232,7 @@ class ResidualStrategy:
 
     def subset_variances(self, clique: Clique) -> Floats:
         """sigma^2 of the subsets of a clique in domain order, (2,) * k: absent or present, per attribute."""
-        # bit i of a subset's number is attribute i, so the last axis of the reshaped array is the first attribute
+        # Bit i of a subset's number is attribute i, so the last axis of the reshaped array is the first attribute.
         return self.sigma_squared[self.closure.subsets(clique)].reshape((2,) * len(clique)).T
 
     def variance(self, clique: Iterable[str]) -> float:
@@ -244,7 +244,7 @@ class ResidualStrategy:
         for name in names:
             if not self.basis(name).is_plain:
                 raise WorkloadError(
-                    f"the cells of {names!r} differ in variance, for {name!r} has a basis of its own; "
+                    f"the cells of {names!r} differ in variance, because {name!r} has a basis of its own; "
                     "use query_variances"
                 )
         pairs = [np.array([[1 / size**2, (size - 1) / size]]) for size in self.domain.sizes(names)]
@@ -319,7 +319,7 @@ class ResidualStrategy:
 
 @dataclass(frozen=True, eq=False)
 class ResidualErrors:
-    """Errors that a residual strategy promises for a workload, before any data is read."""
+    """The errors that a residual strategy predicts for a workload, before any data is read."""
 
     strategy: ResidualStrategy
     workload: Workload
@@ -339,9 +339,9 @@ class ResidualErrors:
 
 
 def beyond_extremes(numbers: Floats) -> str | None:
-    """Explain that the noise or the weights in a file are too extreme for sums of them; None where they are not."""
-    plain = ((numbers > 1 / LARGEST_WEIGHT) & (numbers < LARGEST_WEIGHT)).all()
-    return None if plain else f"its noise or its weights are beyond {LARGEST_WEIGHT:g}"
+    """Explain that the noise or the weights in a file are too extreme to be added up; None if they are not."""
+    moderate = ((numbers > 1 / LARGEST_WEIGHT) & (numbers < LARGEST_WEIGHT)).all()
+    return None if moderate else f"its noise or its weights are beyond {LARGEST_WEIGHT:g}"
 
 
 def residual_query(strategy: ResidualStrategy, clique: Clique) -> ProductQuery:

@@ -72,22 +72,23 @@ def direct_residual(
 ) -> ResidualStrategy:
     """Noise on every answer of a workload of marginals and thresholds, made consistent by least squares.
 
-    Term t over the clique C, whose every answer has noise of variance s_t^2, multiplies the residual of A by lambda_A
-    (1 for a marginal), so that it knows it with variance s_t^2 prod_{C \\ A} n_i / lambda_A^2. Noise on the answers of
-    one term is uncorrelated between sets, so the best unbiased estimate from all answers is that of residuals with
+    Term t over the clique C multiplies the residual of A by lambda_A (1 for a marginal). If each of its answers has
+    noise of variance s_t^2, it gives that residual with variance s_t^2 prod_{C \\ A} n_i / lambda_A^2. Noise on the
+    answers of one term is uncorrelated between sets, so the best unbiased estimate from all answers is that of
+    residuals with
 
         1 / sigma_A^2 = sum_t lambda_{t,A}^2 / (s_t^2 prod_{C_t \\ A} n_i),
 
-    which costs the same. Budgets of terms go as sqrt(w_t g_t m_t): g_t answers move with a row, m_t are asked. A set
-    that no answer depends on gets next to nothing.
+    which costs the same. The budget of term t is proportional to sqrt(w_t g_t m_t), where one row changes g_t of its
+    m_t answers. A set that no answer depends on gets next to nothing.
 
     Reference: [Li 2013, Prop. 2.5]; [HDMM, sec. 3.5] for marginals; `threshold_term` for lambda.
     """
     table = TermTable.of(workload)
     closure, bases = table.closure(), table.bases()
-    moved = np.array([term.sensitivity(1) for term in workload])  # by one each
+    moved = np.array([term.sensitivity(1) for term in workload])  # answers that one row changes, by one each
     precision = np.sqrt(table.weights * table.queries / moved)  # 1 / s_t^2, up to a factor
-    # the mean variance of a term has lambda_A^2 prod_A (1 - 1 / n_i) / prod_{C \ A} n_i^2
+    # In the mean variance of a term, sigma_A^2 has the factor lambda_A^2 prod_A (1 - 1 / n_i) / prod_{C \ A} n_i^2.
     shares = mean_variances(table, closure, bases).T @ (precision * table.queries)
     shares = shares / closure.products(np.array(workload.domain.shape, dtype=np.float64))
     noise = spent_in_shares(shares, privacy_coefficients(closure, bases), float(2 * rho))
@@ -117,13 +118,13 @@ def select_for_target(
     chosen = loss_of(loss)
     problem = NoiseProblem.of(workload, chosen, bases, neighbours)
     if isinstance(chosen, SumOfVariances | MaxVariance | MaxOfSums):
-        # variances go as 1 / budget, so the plan for budget 1 is scaled
+        # Variances are proportional to 1 / budget, so the plan for budget 1 is scaled.
         noise = problem.solve(1.0, tolerance, iterations)
         aim = problem.aim(target)
         pcost, least = noise.stats["value"] / aim, noise.stats["lower_bound"] / aim
     else:
         pcost, least = _bisect(problem, target, tolerance, iterations)
-    # the noise is that of a budget a trifle larger, so that rounding does not miss the target
+    # A slightly larger budget, so that rounding does not miss the target.
     rho = Fraction(math.nextafter(pcost * (1 + 1e-12) / 2, math.inf))
     noise = problem.solve(float(2 * rho), tolerance, iterations)
     selected = problem.strategy(noise, rho)
@@ -134,7 +135,7 @@ def select_for_target(
 
 @dataclass(frozen=True, slots=True)
 class NoiseProblem:
-    """A workload and a loss as coefficients; the budget is left open."""
+    """A workload and a loss as coefficients, for any budget."""
 
     table: TermTable
     closure: Closure
@@ -152,7 +153,17 @@ class NoiseProblem:
         closure = table.closure()
         chosen = table.bases(dict(bases or {}))
         privacy = privacy_coefficients(closure, chosen, neighbours)
-        return cls(table, closure, chosen, neighbours, privacy, loss, _loss_rows(table, closure, chosen, loss))
+        if isinstance(loss, MaxVariance):
+            rows, terms = largest_variances(table, closure, chosen)
+            rows = _scaled(rows, table.weights[terms])
+        else:
+            rows = mean_variances(table, closure, chosen)
+            if isinstance(loss, MaxOfSums):
+                sums = [_stakeholder_sum(each, table, rows, closure, chosen) for each in loss.stakeholders]
+                rows = scipy.sparse.csr_array(np.array(sums))
+            elif isinstance(loss, SumOfVariances):
+                rows = _scaled(rows, table.weights * table.queries)
+        return cls(table, closure, chosen, neighbours, privacy, loss, rows)
 
     def solve(self, pcost: float, tolerance: float, iterations: int) -> Solution[Floats]:
         if isinstance(self.loss, SumOfVariances):
@@ -175,22 +186,6 @@ class NoiseProblem:
         if isinstance(self.loss, SumOfVariances):
             return target**2 * float(np.sum(self.table.weights * self.table.queries))
         return target**2 if isinstance(self.loss, MaxVariance) else target
-
-
-def _loss_rows(
-    table: TermTable, closure: Closure, bases: tuple[ResidualBasis | None, ...], loss: Loss
-) -> scipy.sparse.csr_array:
-    if isinstance(loss, MaxVariance):
-        rows, terms = largest_variances(table, closure, bases)
-        return _scaled(rows, table.weights[terms])
-    means = mean_variances(table, closure, bases)
-    if isinstance(loss, MaxOfSums):
-        return scipy.sparse.csr_array(
-            np.array([_stakeholder_sum(stakeholder, table, means, closure, bases) for stakeholder in loss.stakeholders])
-        )
-    if isinstance(loss, SumOfVariances):
-        return _scaled(means, table.weights * table.queries)
-    return means
 
 
 def _stakeholder_sum(
@@ -222,7 +217,7 @@ def _scaled(rows: scipy.sparse.csr_array, factors: Floats) -> scipy.sparse.csr_a
 def _bisect(problem: NoiseProblem, target: float, tolerance: float, iterations: int) -> tuple[float, float]:
     """The least budget, up to the tolerance, whose best loss reaches the target, and one that is provably too small.
 
-    The best loss falls as the budget grows, so the two are bracketed by factors of 4 and then by bisection of the log.
+    The best loss falls as the budget grows: bracket the budget by factors of 4, then bisect its logarithm.
     """
     too_small = 0.0
 

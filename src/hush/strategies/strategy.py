@@ -1,9 +1,9 @@
 """Strategy: the protocol of the queries that a plan measures, and the kind of noise that they get.
 
 A strategy of several products, each of sensitivity one, gives product j the share c_j of the budget. Under Gaussian
-noise shares are of zCDP and the variance of product j is P / c_j; under Laplace noise they are of epsilon and it is
-P / c_j^2. P is the variance that the whole budget buys: 1 / (2 rho), or 2 / epsilon^2. `split_exactly` cuts a budget
-into exact shares that never add up to more than it.
+noise the budget is rho of zCDP and the variance of product j is P / c_j; under Laplace noise the budget is epsilon and
+the variance is P / c_j^2. P is the variance that the whole budget buys: 1 / (2 rho), or 2 / epsilon^2. `split_exactly`
+splits a budget into exact shares that never add up to more.
 
 Reference: [HDMM, Def. 21] for the split. Differs from the printed tables, whose Gaussian column uses the split of the
 Laplace one.
@@ -41,7 +41,7 @@ class NoiseKind(StrEnum):
 
     @property
     def norm(self) -> int:
-        """The norm of a column that its privacy cost depends on: 2 or 1."""
+        """The norm of a column that sets the privacy cost: 2 or 1."""
         return 2 if self is NoiseKind.GAUSSIAN else 1
 
     def variance(self, share: Floats) -> Floats:
@@ -50,27 +50,25 @@ class NoiseKind(StrEnum):
 
     def shares(self, errors: Floats) -> Floats:
         """The split that makes sum_j errors_j * variance(c_j) smallest: c ~ errors^(1/2), or errors^(1/3)."""
-        roots = self._root(errors)
+        roots = np.asarray(errors, dtype=np.float64) ** (1 / (self._power + 1))
         return np.asarray(roots / roots.sum())
 
     def total(self, errors: Floats) -> float:
         """The smallest sum of errors_j * variance(c_j): (sum errors^(1/2))^2, or (sum errors^(1/3))^3."""
-        return float(self._root(errors).sum() ** (self._power + 1))
+        degree = self._power + 1
+        return float(np.sum(np.asarray(errors, dtype=np.float64) ** (1 / degree)) ** degree)
 
     @property
     def _power(self) -> int:
         return 1 if self is NoiseKind.GAUSSIAN else 2
-
-    def _root(self, errors: Floats) -> Floats:
-        return np.asarray(np.asarray(errors, dtype=np.float64) ** (1 / (self._power + 1)))
 
 
 def unit_variance(noise: NoiseKind, budget: Fraction) -> float:
     """P: the least variance of exact integer noise that costs the whole budget, rho or epsilon, at sensitivity one.
 
     Laplace noise on integers has variance 2a / (1 - a)^2 with a = exp(-epsilon), below the 2 / epsilon^2 of continuous
-    noise; on finer grids, and with smaller shares of the budget, it comes closer to that from below. So does
-    Gaussian noise; 0 means a variance below the range of floats, infinity one above.
+    noise; on finer grids, and with smaller shares of the budget, it approaches that from below. So does Gaussian noise.
+    A variance below the range of floats is returned as 0, one above as infinity.
 
     >>> unit_variance(NoiseKind.GAUSSIAN, Fraction(1, 50)), round(unit_variance(NoiseKind.LAPLACE, Fraction(1)), 3)
     (25.0, 1.841)
@@ -101,7 +99,7 @@ def split_exactly(
             f"a budget of {float(budget):g} cannot be shared out: it is too small, or a share is not finite"
         )
     scaled = weights * (float(budget) / max(math.fsum(weights), float(budget)) * (1 - 2.0**-47))
-    # each weight rounded down to SHARE_BITS significant bits; equal weights once
+    # Round each distinct weight down to SHARE_BITS significant bits.
     known: dict[float, Fraction] = {}
     for weight in set(scaled.tolist()):
         mantissa, exponent = math.frexp(weight)
@@ -113,7 +111,7 @@ def split_exactly(
 
 
 def sum_binary(values: list[Fraction]) -> Fraction:
-    """The exact sum of fractions with powers of two below, over one common denominator."""
+    """The exact sum of fractions whose denominators are powers of two."""
     bits = max((value.denominator.bit_length() for value in values), default=1)
     return Fraction(
         sum(value.numerator << (bits - value.denominator.bit_length()) for value in values), 1 << (bits - 1)
@@ -133,7 +131,7 @@ class PredictedErrors(Protocol):
 
     @property
     def largest(self) -> float:
-        """The largest variance of a query, weights left aside."""
+        """The largest variance of a query, whatever the weights."""
 
 
 class Strategy(Protocol):
@@ -171,7 +169,7 @@ class Strategy(Protocol):
         """What will be asked of the gate."""
 
     def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
-        """What one row adds to a query and the law of its noise, with how many requests have both."""
+        """How many requests share each pair of row norms and noise law."""
 
     def costing(self, cost: Fraction) -> Self:
         """The same queries with the noise of another cost."""
@@ -186,10 +184,10 @@ class Strategy(Protocol):
         """The variance of every query of a term, one axis per attribute."""
 
     def claim(self, loss: str, comparison: Callable[[], str]) -> str:
-        """What is claimed of the error, in words; `comparison` sets it beside the lower bound, for those unproven."""
+        """How good the error is, in words; `comparison` adds its ratio to the lower bound if it may not be optimal."""
 
     def check(self, workload: Workload) -> None:
-        """Raise where the strategy cannot be measured exactly, or does not support the workload."""
+        """Refuse a strategy that cannot be measured exactly or does not support the workload."""
 
     def inconsistency(self, workload: Workload) -> str | None:
         """Explain why a strategy from a file does not belong to a workload; None where it does."""

@@ -28,7 +28,7 @@ LEAST_SHARE, LEAST_OF_ALL = Fraction(1, 10), Fraction(1, 4)  # of the budget: fo
 
 @dataclass(frozen=True)
 class SumStrategy:
-    """Sum terms, each with its law of noise; `cost` is for privacy units of one row, as a strategy's."""
+    """Sum terms, each with its law of noise; as for any strategy, `cost` is for privacy units of one row."""
 
     terms: tuple[SumTerm, ...]
     laws: tuple[Noise, ...]
@@ -57,7 +57,7 @@ class SumStrategy:
 
     @property
     def noise(self) -> NoiseKind:
-        """The kind of noise of all of them."""
+        """The kind of noise of all sums."""
         return NoiseKind(self.laws[0].name)
 
     @cached_property
@@ -81,7 +81,7 @@ class SumStrategy:
         return [Request(term.query, law) for term, law in zip(self.terms, self.laws, strict=True)]
 
     def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
-        """What one row adds to a sum and the law of its noise, with how many sums have both."""
+        """How many sums share each pair of row norms and noise law."""
         return Counter((term.query.row_norms, law) for term, law in zip(self.terms, self.laws, strict=True))
 
     @property

@@ -98,7 +98,14 @@ class TermTable:
         """
         given = {} if given is None else given
         self.domain.check(given)
-        share = self._shares()
+        # For each block, the sum over terms of weight times queries on the other attributes.
+        rows = np.array([block.queries for _, block in self.blocks], dtype=np.float64)
+        share = np.zeros(len(self.blocks))
+        for group in self.groups:
+            if group.axes.shape[1]:
+                counts = rows[group.blocks]
+                others = np.prod(counts, axis=1, keepdims=True) / counts * self.weights[group.terms][:, None]
+                share += np.bincount(group.blocks.ravel(), others.ravel(), minlength=len(share))
         bases: list[ResidualBasis | None] = []
         for axis, (name, size) in enumerate(zip(self.domain, self.domain.shape, strict=True)):
             asked = [(share[n], block) for n, (at, block) in enumerate(self.blocks) if at == axis]
@@ -112,17 +119,6 @@ class TermTable:
                 total = max(weight for weight, _ in asked)
                 bases.append(design_basis(sum(w / total * block.gram_dense() for w, block in asked)).value)
         return tuple(bases)
-
-    def _shares(self) -> Floats:
-        """For each block, the sum over terms of weight times queries on the other attributes."""
-        rows = np.array([block.queries for _, block in self.blocks], dtype=np.float64)
-        shares = np.zeros(len(self.blocks))
-        for group in self.groups:
-            if group.axes.shape[1]:
-                counts = rows[group.blocks]
-                others = np.prod(counts, axis=1, keepdims=True) / counts * self.weights[group.terms][:, None]
-                shares += np.bincount(group.blocks.ravel(), others.ravel(), minlength=len(shares))
-        return shares
 
 
 def _number(
@@ -216,9 +212,10 @@ class TermGrams:
         for number, block in enumerate(self.blocks[axis]):
             if isinstance(block, CompoundSymmetric):
                 traces.append(block.gram().trace())
+            elif isinstance(block, Identity | Total):
+                traces.append(float(size))
             else:
-                simple = isinstance(block, Identity | Total)
-                traces.append(float(size) if simple else float(np.trace(self.gram(axis, number))))
+                traces.append(float(np.trace(self.gram(axis, number))))
         return np.array(traces)
 
     def sums(self, axis: int) -> Floats:

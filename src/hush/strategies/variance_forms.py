@@ -8,10 +8,10 @@ With sigma^2_A the noise of residual set A, p_A = prod_{i in A} p_i and c the bu
 for a query w = (w_i) of a term on attributes A. On plain attributes p_i = a_i = (l_i - 1) / l_i and b_i = 1 / l_i^2. A
 `VarianceProfile` holds the pairs (a, b) of one block on one basis.
 
-A term that is no product has its own shares of each sigma^2. One with a closed form gives it as `Term.variances`, for
-cells whose covariance is a product kron_i C_i: residual set R is the product of G_i^+ for i in R and of m_i m_i^T
-outside, and a sum of products has the sum of their variances. For other terms the coefficients of each query are
-brought to the residual of every set.
+A term that is no product has its own coefficient on each sigma^2. A term with a closed form gives it as
+`Term.variances`, for cells whose covariance is a product kron_i C_i: residual set R is the product of G_i^+ for i in R
+and of m_i m_i^T outside, and the variances of all sets add up. For other terms, the coefficients of each query are
+projected onto the residual of every set.
 
 The cost of set A is that of the record with the largest column norm, prod_i diag_i[r_i] / gamma^2_A. Every factor is
 non-negative and the record may be any combination of levels, so the record made of each attribute's largest level
@@ -91,7 +91,7 @@ def upper_right_hull(points: Floats) -> Floats:  # points: (n, 2)
     return np.asarray(ordered[hull])
 
 
-LARGEST_COEFFICIENTS = 100_000_000
+LARGEST_COEFFICIENTS = 100_000_000  # of all rows together
 
 
 def privacy_coefficients(
@@ -128,30 +128,30 @@ def largest_variances(
 ) -> tuple[scipy.sparse.csr_array, Integers]:  # (rows, sets), (rows,)
     """Rows whose largest entry of `rows @ sigma_squared` is the largest variance of any query, and each row's term.
 
-    One row per plain term; for other products one for every combination of hull points of their blocks. A threshold
-    has one where its attributes are plain; where they are not, its targets differ, and it is refused. Any other term
-    has one for each query.
+    A plain term has one row; any other product has one for every combination of hull points of its blocks. A threshold
+    on plain attributes has one row; on other attributes its targets differ in variance, and it is refused. Any other
+    term has one row for each query.
     """
     shares = {}
     for index, term in table.others.items():
-        own = _bases_of(term, table, bases)
-        uneven = [name for name, basis in zip(term.clique, own, strict=True) if not basis.is_plain]
+        term_bases = _bases_of(term, table, bases)
+        uneven = [name for name, basis in zip(term.clique, term_bases, strict=True) if not basis.is_plain]
         if uneven and term.symmetric:
             raise WorkloadError(
                 f"the targets of {term.text!r} differ in variance: {uneven[0]!r} is asked for more than its levels; "
-                "make the total variance small (loss='rmse'), or plan the two apart"
+                "use loss='rmse', or plan the two separately"
             )
-        each = mean_shares(term, own)[None] if term.symmetric else query_shares(term, own)
-        shares[index] = [_in_domain_order(row, term, table) for row in each]
-    rows, terms = _rows(table, closure, [profile.frontier for profile in _profiles(table, bases)])
+        rows = mean_shares(term, term_bases)[None] if term.symmetric else query_shares(term, term_bases)
+        shares[index] = [_in_domain_order(row, term, table) for row in rows]
+    matrix, terms = _rows(table, closure, [profile.frontier for profile in _profiles(table, bases)])
     if shares:
-        # a term that is no product stands there as a marginal, with some rows; it gets one row per share instead
+        # `_rows` treats a term that is no product as a marginal with some rows; give it one row per share instead.
         first = np.concatenate([[True], np.diff(terms) > 0])
         times = np.array([len(shares[t]) * f if t in shares else 1 for t, f in zip(terms.tolist(), first, strict=True)])
         at = np.repeat(np.arange(len(terms)), times)
-        rows, terms = rows[at], terms[at]
-        _replace_rows(rows, terms, shares)
-    return rows, terms
+        matrix, terms = matrix[at], terms[at]
+        _replace_rows(matrix, terms, shares)
+    return matrix, terms
 
 
 def _replace_rows(
@@ -172,22 +172,17 @@ def _in_domain_order(shares: Floats, term: Term, table: TermTable) -> Floats:
 
 
 def _bases_of(term: Term, table: TermTable, bases: Sequence[ResidualBasis | None]) -> list[ResidualBasis]:
-    axis = {name: index for index, name in enumerate(table.domain)}
-    found = [bases[axis[name]] for name in term.clique]
-    missing = next((name for name, basis in zip(term.clique, found, strict=True) if basis is None), None)
-    if missing is not None:
-        raise WorkloadError(f"attribute {missing!r} was not planned for; plan with it")
-    return [basis for basis in found if basis is not None]
+    return [_planned_basis(table.domain.attributes.index(name), table, bases) for name in term.clique]
 
 
 def _profiles(table: TermTable, bases: Sequence[ResidualBasis | None]) -> list[VarianceProfile]:
-    profiles = []
-    for axis, block in table.blocks:
-        basis = bases[axis]
-        if basis is None:
-            raise WorkloadError(f"attribute {table.domain.attributes[axis]!r} was not planned for; plan with it")
-        profiles.append(VarianceProfile.of(basis, block))
-    return profiles
+    return [VarianceProfile.of(_planned_basis(axis, table, bases), block) for axis, block in table.blocks]
+
+
+def _planned_basis(axis: int, table: TermTable, bases: Sequence[ResidualBasis | None]) -> ResidualBasis:
+    if (basis := bases[axis]) is None:
+        raise WorkloadError(f"attribute {table.domain.attributes[axis]!r} was not planned for; plan with it")
+    return basis
 
 
 def _rows(table: TermTable, closure: Closure, pairs: list[Floats]) -> tuple[scipy.sparse.csr_array, Integers]:
@@ -223,7 +218,7 @@ def _rows(table: TermTable, closure: Closure, pairs: list[Floats]) -> tuple[scip
 
 
 def _alike(group: TermGroup, heights: Integers) -> list[tuple[TermGroup, tuple[int, ...]]]:
-    """A group in batches whose terms have the same number of points on each axis."""
+    """Split a group into batches whose terms have the same number of points on each axis."""
     if not group.axes.shape[1]:
         return [(group, ())]
     points = heights[group.blocks]
@@ -292,15 +287,15 @@ def query_shares(term: Term, bases: Sequence[ResidualBasis]) -> Floats:
     sizes = tuple(basis.size for basis in bases)
     if math.prod(sizes) > LARGEST_CELLS:
         raise SizeError(
-            f"{term.text!r} is over {math.prod(sizes):,} cells: at most {LARGEST_CELLS:,} can be planned for; leave it "
-            "out"
+            f"{term.text!r} is over {math.prod(sizes):,} cells: at most {LARGEST_CELLS:,} can be planned for; "
+            "leave it out"
         )
     shares_of = _plain_shares if all(basis.is_plain for basis in bases) else _tilted_shares
     return np.stack([shares_of(term.coefficients(query, sizes), bases) for query in range(term.queries)])
 
 
 def _plain_shares(coefficients: Floats, bases: Sequence[ResidualBasis]) -> Floats:
-    """|w_R|^2 of the coefficients w of one query, brought to the residual of every subset R.
+    """|w_R|^2 of the coefficients w of one query, projected onto the residual of every subset R.
 
     On plain bases |w_R|^2 = E_R / prod_{i not in R} n_i, where E_R is the part of |w|^2 that depends on exactly R, and
     sum_{R within B} E_R is the sum of squares of w totalled down to B, over the cells that each total has.
@@ -322,8 +317,8 @@ def _tilted_shares(coefficients: Floats, bases: Sequence[ResidualBasis]) -> Floa
         tensor = np.concatenate([basis.mean(tensor, axis), basis.adjoint(tensor, axis)], axis=axis)
     squares = tensor**2
     for axis in range(len(bases)):
-        kept = squares.take([0], axis)
-        squares = np.concatenate([kept, squares.sum(axis=axis, keepdims=True) - kept], axis=axis)
+        mean_part = squares.take([0], axis)
+        squares = np.concatenate([mean_part, squares.sum(axis=axis, keepdims=True) - mean_part], axis=axis)
     return np.asarray(squares.T.ravel())  # bit i is attribute i, so the first axis varies fastest
 
 
