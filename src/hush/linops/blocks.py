@@ -204,7 +204,7 @@ class WidthRange(_Counts):
     def counted_with(self, low: Floats, high: Floats) -> Floats:
         """Runs that hold both levels start within max(0, high - width + 1) .. min(low, n - width)."""
         first, last = np.maximum(high - self.width + 1, 0), np.minimum(low, self.size - self.width)
-        return np.maximum(last - first + 1, 0)
+        return np.asarray(np.maximum(last - first + 1, 0))
 
 
 def _sums_before(x: Floats) -> Floats:
@@ -252,6 +252,7 @@ class LevelSums(ComparedByValue, EqualColumns):
     """
 
     __slots__ = ("codes", "levels", "shape")
+    shape: tuple[int, int]
     compared = ("codes",)
 
     def __init__(self, codes: Any) -> None:

@@ -21,6 +21,7 @@ class Dense(ComparedByValue):
     """An explicit matrix."""
 
     __slots__ = ("_matrix", "shape")
+    shape: tuple[int, int]
     compared = ("_matrix",)
 
     def __init__(self, matrix: Any) -> None:
@@ -33,7 +34,7 @@ class Dense(ComparedByValue):
             raise WorkloadError("a query matrix must be a non-empty two-dimensional array of finite numbers")
         entries.setflags(write=False)
         self._matrix = entries
-        self.shape: tuple[int, int] = entries.shape
+        self.shape = entries.shape
 
     def matmat(self, x: Floats) -> Floats:
         return np.asarray(self._matrix @ x)
@@ -64,6 +65,7 @@ class Diagonal(ComparedByValue, Symmetric):
     """
 
     __slots__ = ("shape", "values")
+    shape: tuple[int, int]
     compared = ("values",)
 
     def __init__(self, values: Any) -> None:
@@ -105,6 +107,8 @@ class Equivalent(ComparedByValue, Symmetric):
     """
 
     __slots__ = ("_gram", "_roots", "queries", "shape")
+    shape: tuple[int, int]
+    queries: int
     compared = ("queries", "_gram")
 
     def __init__(self, gram: Any, queries: int) -> None:

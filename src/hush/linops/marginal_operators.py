@@ -82,6 +82,7 @@ class MarginalGram(ComparedByValue, EqualColumns, Symmetric):
     """
 
     __slots__ = ("coefficients", "eigenvalues", "shape", "sizes")
+    shape: tuple[int, int]
     compared = ("sizes", "coefficients")
 
     def __init__(self, sizes: Sequence[int], coefficients: Any) -> None:
@@ -256,6 +257,7 @@ class MarginalSet(ComparedByValue, EqualColumns):
     """
 
     __slots__ = ("_parents", "_rows", "_weight_items", "shape", "sizes", "weights")
+    shape: tuple[int, int]
     compared = ("sizes", "_weight_items")
 
     def __init__(self, sizes: Sequence[int], weights: Mapping[tuple[int, ...], float]) -> None:

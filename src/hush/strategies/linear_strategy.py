@@ -189,7 +189,7 @@ class LinearStrategy:
 
     @property
     def numbers(self) -> int:
-        return sum(self.cells.tolist())
+        return int(self.cells.sum())
 
     @property
     def tables(self) -> int:
@@ -199,7 +199,7 @@ class LinearStrategy:
     def memory(self) -> int:
         """Bytes that measuring takes at its peak, roughly: all answers, and the largest product three times over."""
         tables = (self.domain.size(product.clique) for product in self.products)
-        return 8 * self.numbers + 24 * max(*self.cells.tolist(), *tables)
+        return 8 * self.numbers + 24 * max(int(self.cells.max()), *tables)
 
     def shape(self, index: int) -> tuple[int, ...]:
         """The shape of the answer of a product, by its position."""
