@@ -190,7 +190,7 @@ BAD = [
     (lambda: Numeric(name="x", edges=(1,)), "expected at least two edges, found 1"),
     (lambda: Numeric(name="x", edges=3.0), "expected a list of numbers"),
     (lambda: Numeric(name="x", edges=(0, math.nan)), "edges=nan: expected a finite number"),
-    (lambda: Numeric(name="x", edges=(0, "1")), "edges='1': expected a finite number"),
+    (lambda: Numeric(name="x", edges=(0, "1")), "edges='1': expected a number"),
     (lambda: Numeric(name="x", edges=(0, 10**400)), "an integer of 1329 bits: expected a finite number"),
     (lambda: Numeric(name="x", edges=(0, 1, 1)), "edges must increase"),
     (lambda: Numeric.equal_width(name="x", low=1, high=1, bins=2), "low = 1 is not below high = 1"),

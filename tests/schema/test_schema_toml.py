@@ -161,7 +161,7 @@ BAD = {
     ),
     "edges and bins": (column('kind = "numeric"', "edges = [0, 1]", "bins = 3"), "bins = 3 .*: edges already say this"),
     "edges of a wrong type": (column('kind = "numeric"', "edges = 3"), "edges = 3 .*: expected a list"),
-    "edges of texts": (column('kind = "numeric"', "edges = ['a', 'b']"), "edges='a': expected a finite number"),
+    "edges of texts": (column('kind = "numeric"', "edges = ['a', 'b']"), "edges='a': expected a number"),
     "no values": (column('kind = "categorical"'), "values is missing; list every value that may occur"),
     "empty values": (column('kind = "categorical"', "values = []"), "column 'x' declares no values; list every value"),
     "values of a wrong type": (column('kind = "categorical"', "values = 'ab'"), "values = 'ab' .*: expected a list"),

@@ -34,8 +34,8 @@ class Domain:
         checked: dict[str, int] = {}
         for name, size in sizes.items():
             if not isinstance(name, str) or not name:
-                raise DomainError(f"attribute {name!r}: expected a non-empty name")
-            checked[name] = check_whole(DomainError, f"attribute {name!r}: size", size, least=1)
+                raise DomainError(f"attribute {shown(name)}: expected a non-empty name")
+            checked[name] = check_whole(DomainError, f"attribute {shown(name)}: size", size, least=1)
         self._sizes = checked
         self._positions = {name: position for position, name in enumerate(checked)}
         self.from_private_data = frozenset(self.check(from_private_data))

@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeGuard
 
 from hush.core.errors import HushError, close_match, shown
 
 
-def is_whole(value: object) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Whether a value is an integer, of Python or numpy; booleans are not.
 
     >>> is_whole(3), is_whole(True), is_whole(3.0)
@@ -26,7 +26,7 @@ def is_whole(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a real number that a float can hold, so neither NaN nor infinite; booleans are not.
 
     >>> is_number(0.5), is_number(float("nan")), is_number(10**400), is_number(True)

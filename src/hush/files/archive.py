@@ -209,7 +209,7 @@ class ArchiveReader:
             raise ArchiveError(f"{self._path} {other}")
         newest = versions[manifest["hush"]]
         stated = manifest.get("version")
-        if not isinstance(stated, int) or not is_whole(stated) or stated < 1:
+        if not is_whole(stated) or stated < 1:
             raise self._damaged("it states no version")
         if stated > newest:
             raise ArchiveError(

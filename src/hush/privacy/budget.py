@@ -194,9 +194,7 @@ class Budget:
         True
         """
         try:
-            weights = (
-                [Fraction(1)] * int(cast("int", parts)) if is_whole(parts) else [*map(Fraction, cast("Any", parts))]
-            )
+            weights = [Fraction(1)] * int(parts) if is_whole(parts) else [*map(Fraction, cast("Any", parts))]
         except (TypeError, ValueError, OverflowError, MemoryError):
             weights = []
         if not weights or min(weights) <= 0:

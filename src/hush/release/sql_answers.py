@@ -34,9 +34,9 @@ from hush.release.intervals import VarianceIntervals
 from hush.schema import Categorical, Schema
 from hush.schema.column import OTHER_VALUE, canonical
 from hush.sql.aggregate import STANDARD_DEVIATIONS, VARIANCES, QuantileItem, formula_of, quantile_item, root_formula
-from hush.sql.formula import TRUE, Cells, Formula, KnownSum, check_size, combine
+from hush.sql.formula import TRUE, Cells, Formula, KnownSum, check_size
 from hush.sql.parsing import Item, Output, ParsedQuery, having_truth, parse, read_output, unknown_order
-from hush.sql.predicate import always, conjunction, only_true, truth
+from hush.sql.predicate import always, conjunction, exactly, truth
 from hush.sql.quoting import quotes_advised
 from hush.sql.row_labels import MOST_LABELS, RowLabels, row_labels, with_stamp_parts
 from hush.sql.scalars import folded
@@ -317,7 +317,7 @@ def _where(query: ParsedQuery, output: Output, scope: Scope, estimates: Estimate
     where = always(scope)
     if query.where is not None:
         _check_large(frozenset(output.groups) | _named(query.where, scope), "WHERE", scope, estimates)
-        where = combine(only_true, truth(query.where, scope))
+        where = exactly(TRUE, truth(query.where, scope))
     if not (where.values == TRUE).any():
         scope.note("The condition of WHERE is true for no level that the schema declares.")
     return where

@@ -107,8 +107,8 @@ class Column:
 
     @property
     def number_spelling(self) -> NumberSpelling:
-        """How the texts of the column spell numbers."""
-        return PLAIN_NUMBERS
+        """How the texts of the column spell numbers: a field of the kinds that hold numbers."""
+        return getattr(self, "spelling", PLAIN_NUMBERS)
 
     @property
     def binned(self) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from hush.core.errors import SchemaError, check_text, shown
-from hush.core.validation import check_choice, check_flag, check_whole, is_number, is_whole
+from hush.core.validation import check_choice, check_flag, check_number, check_whole, is_whole
 from hush.files.csv_cells import cell_text
 from hush.schema.column import (
     LARGEST_INTEGER,
@@ -105,10 +105,7 @@ class Boolean(Column):
     """False (code 0) and true (code 1)."""
 
     kind: ClassVar[str] = "boolean"
-
-    @property
-    def levels(self) -> int:
-        return 2
+    levels = 2
 
     def value(self, code: int) -> bool:
         return bool(code)
@@ -119,21 +116,14 @@ def _category(name: str, value: Value) -> Value:
     plain = value.item() if isinstance(value, np.generic) else value
     if plain is None or plain != plain or (isinstance(plain, str) and not plain.strip()):
         raise SchemaError(f"column {name!r} lists {shown(plain)} as a value, which means missing; set missing = true")
-    match plain:
-        case str():
-            check_text(f"column {name!r}: value {shown(plain)}", plain)
-        case bool():
-            pass
-        case int() if not -(2**63) <= plain < 2**63:
-            raise SchemaError(f"column {name!r} lists an integer of more than 64 bits; write it as text")
-        case float() if math.isinf(plain):
-            raise SchemaError(f"column {name!r} lists {plain!r} as a value: expected a finite number")
-        case int() | float():
-            pass
-        case dt.date() if not isinstance(plain, dt.datetime):
-            pass
-        case _:
-            raise SchemaError(f"column {name!r}: value {shown(plain)}: expected text, a number, a boolean or a date")
+    if isinstance(plain, str):
+        check_text(f"column {name!r}: value {shown(plain)}", plain)
+    elif not isinstance(plain, int | float | dt.date) or isinstance(plain, dt.datetime):
+        raise SchemaError(f"column {name!r}: value {shown(plain)}: expected text, a number, a boolean or a date")
+    elif isinstance(plain, int) and not -(2**63) <= plain < 2**63:
+        raise SchemaError(f"column {name!r} lists an integer of more than 64 bits; write it as text")
+    elif isinstance(plain, float) and math.isinf(plain):
+        raise SchemaError(f"column {name!r} lists {plain!r} as a value: expected a finite number")
     return plain
 
 
@@ -199,10 +189,6 @@ class Integer(Column):
         object.__setattr__(self, "level_starts", tuple(sorted({*starts, *points, *after})))
 
     @property
-    def number_spelling(self) -> NumberSpelling:
-        return self.spelling
-
-    @property
     def binned(self) -> bool:
         return bool(self.starts)
 
@@ -257,6 +243,7 @@ class Numeric(Column):
     level_starts: tuple[float, ...] = field(init=False, repr=False, compare=False, default=())
 
     kind: ClassVar[str] = "numeric"
+    binned = True
 
     @classmethod
     def equal_width(cls, *, name: str, low: float, high: float, bins: int, **rest: Any) -> Numeric:
@@ -322,14 +309,6 @@ class Numeric(Column):
     def high(self) -> float:
         """The upper bound."""
         return self.edges[-1]
-
-    @property
-    def number_spelling(self) -> NumberSpelling:
-        return self.spelling
-
-    @property
-    def binned(self) -> bool:
-        return True
 
     @property
     def marks(self) -> tuple[float, ...]:
@@ -405,9 +384,7 @@ def short(number: float) -> float:
 
 def _number(name: str, key: str, value: float) -> float:
     """A finite float, with -0.0 as 0.0."""
-    if not is_number(value):
-        raise SchemaError(f"column {name!r}: {key}={shown(value)}: expected a finite number")
-    return float(value) + 0.0
+    return check_number(SchemaError, f"column {name!r}: {key}", value) + 0.0
 
 
 def _whole(name: str, key: str, value: int) -> int:

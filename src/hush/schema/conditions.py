@@ -90,13 +90,23 @@ class Conditions:
         return pieces[0] if len(pieces) == 1 else pieces
 
     def _codes(self, condition: Any) -> range:
-        if isinstance(condition, dict):
-            return self._between(condition)
+        """The codes of one value, label, range or "*"."""
+        column = self.column
         if isinstance(condition, str) and condition == ANY_LEVEL and ANY_LEVEL not in self._labels:
-            return range(self.column.size)
-        plain = condition.item() if isinstance(condition, np.generic) else condition
-        code = self._code(plain)
-        return range(code, code + 1)
+            return range(column.size)
+        if not isinstance(condition, dict):
+            code = self._code(condition.item() if isinstance(condition, np.generic) else condition)
+            return range(code, code + 1)
+        SchemaSection(f"column {column.name!r}", condition).only(("from", "to"))
+        if not isinstance(column, Integer | Numeric | Date):
+            self._refuse(condition, f"is a range, and a {column.kind} column has no order; list the values")
+        if not condition:
+            self._refuse(condition, 'has neither from nor to; give one of them, or write "*" for every level')
+        first = self._end(column, condition["from"], upper=False) if "from" in condition else 0
+        last = self._end(column, condition["to"], upper=True) if "to" in condition else column.levels
+        if first >= last:
+            self._refuse(condition, "holds no level; from must lie before to")
+        return range(first, last)
 
     def _code(self, value: Any) -> int:
         whole = is_whole(value)
@@ -142,20 +152,6 @@ class Conditions:
         more = [f"... ({column.levels:,} in all)"] if column.levels > MOST_VALUES_NAMED else []
         special = [shown(column.label(code)) for code in range(column.levels, column.size)]
         return f"expected one of its values: {', '.join([*values, *more, *special])}"
-
-    def _between(self, bounds: dict[str, Any]) -> range:
-        column = self.column
-        section = SchemaSection(f"column {column.name!r}", bounds)
-        section.only(("from", "to"))
-        if not isinstance(column, Integer | Numeric | Date):
-            self._refuse(bounds, f"is a range, and a {column.kind} column has no order; list the values")
-        if not bounds:
-            self._refuse(bounds, 'has neither from nor to; give one of them, or write "*" for every level')
-        first = self._end(column, bounds["from"], upper=False) if "from" in section else 0
-        last = self._end(column, bounds["to"], upper=True) if "to" in section else column.levels
-        if first >= last:
-            self._refuse(bounds, "holds no level; from must lie before to")
-        return range(first, last)
 
     def _end(self, column: Integer | Numeric | Date, value: Any, *, upper: bool) -> int:
         """The level that begins at a lower end, or the level after an upper end."""
@@ -208,34 +204,31 @@ def _words(condition: Any) -> str:
 
 
 def _ranges(column: Integer | Numeric | Date, first: int, last: int) -> list[Any]:
-    """The conditions for the levels first .. last; a range cannot begin or end just after a point of bins."""
-    before: list[Any] = []
-    behind: list[Any] = []
-    if isinstance(column, Numeric) and column.cut(first)[1]:
-        before.append(column.label(first))
-        first += 1
-    if isinstance(column, Numeric) and first <= last == column.levels - 2 and column.is_point(last + 1):
-        behind.append(column.label(last))  # a range up to the upper bound would include the point there
-        last -= 1
-    if isinstance(column, Numeric) and first <= last < column.levels - 1 and column.is_point(last):
-        behind.append(short(column.value(last)))
-        last -= 1
-    return [*before, *([_range(column, first, last)] if first <= last else []), *behind]
-
-
-def _range(column: Integer | Numeric | Date, first: int, last: int) -> Any:
-    """The condition for the levels first .. last."""
+    """The conditions for the levels first .. last."""
     match column:
         case Integer():
             begin, end = column.ends(first)[0], column.ends(last)[1]
-            return begin if begin == end else {"from": begin, "to": end}
-        case Numeric() if first == last and column.is_point(first):
-            return short(column.value(first))
-        case Numeric():
-            return {"from": short(column.cut(first)[0]), "to": short(column.cut(last + 1)[0])}
+            return [begin if begin == end else {"from": begin, "to": end}]
         case Date() if first == last and column.granularity is Granularity.DAY:
-            return column.value(first)
+            return [column.value(first)]
         case Date() if first == last and column.granularity is not Granularity.WEEK:
-            return column.label(first)
+            return [column.label(first)]
         case Date():
-            return {"from": column.days(first)[0], "to": column.days(last)[1]}
+            return [{"from": column.days(first)[0], "to": column.days(last)[1]}]
+    # A range of bins cannot begin or end just after a point, so levels next to a point are named by themselves.
+    pieces: list[Any] = []
+    behind: list[Any] = []
+    if column.cut(first)[1]:
+        pieces.append(column.label(first))
+        first += 1
+    if first <= last == column.levels - 2 and column.is_point(last + 1):
+        behind.append(column.label(last))  # a range up to the upper bound would include the point there
+        last -= 1
+    if first <= last < column.levels - 1 and column.is_point(last):
+        behind.append(short(column.value(last)))
+        last -= 1
+    if first == last and column.is_point(first):
+        pieces.append(short(column.value(first)))
+    elif first <= last:
+        pieces.append({"from": short(column.cut(first)[0]), "to": short(column.cut(last + 1)[0])})
+    return [*pieces, *behind]

@@ -95,10 +95,6 @@ class NumberSpelling:
         except ValueError:
             return None
 
-    def write(self, text: str) -> str:
-        """A number in this spelling, from its default spelling."""
-        return text.replace(".", self.decimal)
-
 
 PLAIN_NUMBERS = NumberSpelling()
 

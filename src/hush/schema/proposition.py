@@ -23,7 +23,6 @@ from hush.core.errors import WorkloadError, shown
 from hush.core.validation import is_whole
 
 Reader: TypeAlias = Callable[[str, Any], Integers]
-_LONGEST_TEXT = 120
 
 
 class Proposition(ABC):
@@ -79,8 +78,17 @@ class ColumnTest(Proposition):
         return frozenset([self.column])
 
     def settled(self, domain: Domain, read: Reader | None = None, *, negated: bool = False) -> Proposition:
-        size = domain[self.column]
-        codes = _codes(self.column, self.condition, size) if read is None else read(self.column, self.condition)
+        size, condition = domain[self.column], self.condition
+        if read is not None:
+            codes = read(self.column, condition)
+        else:
+            several = isinstance(condition, list | tuple | set | frozenset | range | np.ndarray)
+            codes = np.asarray(list(condition) if several else [condition])
+            asked = f"a test of {self.column!r} for {shown(condition)}"
+            if codes.ndim != 1 or codes.dtype.kind not in "iu" or not codes.size:
+                raise WorkloadError(f"{asked}: expected a code or a list of codes; real values need a schema")
+            if codes.min() < 0 or codes.max() >= size:
+                raise WorkloadError(f"{asked}: expected codes within 0 .. {size - 1}")
         inside = frozenset(codes.tolist())
         return levels_in(self.column, frozenset(range(size)) - inside if negated else inside, size)
 
@@ -233,22 +241,3 @@ def levels_in(column: str, levels: frozenset[int], size: int) -> Proposition:
     if len(levels) in (0, size):
         return ALWAYS if levels else NEVER
     return LevelsIn(column, levels, size)
-
-
-def short_text(proposition: Proposition) -> str:
-    """A proposition for a person, in one line."""
-    text = str(proposition)
-    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
-
-
-def _codes(name: str, condition: Any, size: int) -> Integers:
-    """The codes of an attribute without a schema: a code, or a list of them."""
-    several = isinstance(condition, list | tuple | set | frozenset | range | np.ndarray)
-    listed = np.asarray(list(condition) if several else [condition])
-    if listed.ndim != 1 or listed.dtype.kind not in "iu" or not listed.size:
-        raise WorkloadError(
-            f"a test of {name!r} for {shown(condition)}: expected a code or a list of codes; real values need a schema"
-        )
-    if listed.min() < 0 or listed.max() >= size:
-        raise WorkloadError(f"a test of {name!r} for {shown(condition)}: expected codes within 0 .. {size - 1}")
-    return listed

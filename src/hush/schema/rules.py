@@ -134,7 +134,7 @@ def read_rules(schema: Schema, top: SchemaSection) -> list[Constraint]:
     """The constraints that a document states about the columns of a schema."""
     rules, constraints = Rules(schema), []
     for kind in RULE_KINDS:
-        if isinstance(top.get(kind), Mapping):
+        if isinstance(top.entries.get(kind), Mapping):
             raise SchemaError(f"[{kind}] is in single brackets; write [[{kind}]], once for each rule")
         for number, entries in enumerate(top.items(kind, "") if kind in top else [], start=1):
             where = f"[[{kind}]] number {number}"

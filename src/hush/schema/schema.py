@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,10 +24,8 @@ from hush.schema.stamps import Stamp, joined
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_PANDAS_TYPES = {
-    Integer: ("int64", "Int64"),
-    Boolean: ("bool", "boolean"),
-}  # without missing and with missing, as pyarrow's metadata names them
+# Without missing and with missing, as pyarrow's metadata names the types.
+_PANDAS_TYPES = {Integer: ("int64", "Int64"), Boolean: ("bool", "boolean")}
 MOST_DRAFTED_NAMED = 6  # in a message
 
 
@@ -112,8 +109,8 @@ class Schema:
         >>> draft.domain, draft.from_private_data
         (Domain({'age': 39, 'sex': 2}), ('age', 'sex'))
         """
-        drafts = import_module("hush.tables.drafting")  # by name: the room that reads rows comes after this one
-        schema: Schema = drafts.drafted(data, public=public)
+        drafting = import_module("hush.tables.drafting")  # by name: the room that reads rows comes after this one
+        schema: Schema = drafting.drafted(data, public=public)
         return schema
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -136,14 +133,14 @@ class Schema:
         return self._domain
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns, in order."""
-        return tuple(self._columns.values())
-
-    @property
     def constraints(self) -> tuple[Constraint, ...]:
         """The possible combinations: one constraint for each restricted clique, in the order of the columns."""
         return self._constraints
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns, in order."""
+        return tuple(self._columns.values())
 
     @property
     def spellings(self) -> dict[str, NumberSpelling]:
@@ -346,7 +343,7 @@ def _checked(column: Column, codes: np.ndarray[Any, Any]) -> np.ndarray[Any, np.
 def extra(name: str) -> ModuleType:
     """An optional package, pandas or polars."""
     try:
-        return importlib.import_module(name)
+        return import_module(name)
     except ImportError:
         raise HushError(f"to_{name}() needs {name}, which is not installed; run pip install 'hush[{name}]'") from None
 

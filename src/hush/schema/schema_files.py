@@ -28,7 +28,7 @@ import yaml
 
 from hush.core.domain import Domain
 from hush.core.errors import DomainError, SchemaError, shown
-from hush.core.validation import check_whole
+from hush.core.validation import is_whole
 from hush.files.atomic_write import write_whole
 from hush.schema.column import OTHER_VALUE, Column, Outside, Value, canonical
 from hush.schema.column_kinds import Boolean, Categorical, Integer, Numeric
@@ -82,28 +82,23 @@ def read_mbi(text: str) -> Schema:
         raise SchemaError(f"not valid JSON: {error.msg} at {position}") from None
     except ValueError:
         raise SchemaError("not valid JSON: an integer has too many digits") from None
-    sizes = _sizes(document)
-    for name, size in sizes.items():
-        check_whole(SchemaError, f"attribute {shown(name)}: size", size, least=1)
-    if not sizes:
-        raise SchemaError("the domain has no attributes; expected names and sizes")
-    try:
-        return Schema.from_domain(Domain(sizes))
-    except DomainError as error:
-        raise SchemaError(str(error)) from None
-
-
-def _sizes(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise SchemaError('expected an object of names and sizes, such as {"age": 85, "sex": 2}')
     names, shape = document.get("attributes"), document.get("shape")
-    if not (isinstance(names, list) and isinstance(shape, list)):
-        return document
-    if not all(isinstance(name, str) for name in names):
-        raise SchemaError("attributes: expected a list of names")
-    if len(names) != len(shape):
-        raise SchemaError(f"attributes has {len(names)} names and shape {len(shape)} sizes: expected as many of each")
-    return _unique(list(zip(names, shape, strict=True)))
+    if isinstance(names, list) and isinstance(shape, list):
+        if not all(isinstance(name, str) for name in names):
+            raise SchemaError("attributes: expected a list of names")
+        if len(names) != len(shape):
+            raise SchemaError(
+                f"attributes has {len(names)} names and shape {len(shape)} sizes: expected as many of each"
+            )
+        document = _unique(list(zip(names, shape, strict=True)))
+    if not document:
+        raise SchemaError("the domain has no attributes; expected names and sizes")
+    try:
+        return Schema.from_domain(Domain(document))
+    except DomainError as error:
+        raise SchemaError(str(error)) from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -120,20 +115,10 @@ def _refuse_constant(constant: str) -> NoReturn:
 
 def read_dpsynth(text: str) -> Schema:
     """The schema in the text of a `domain.yaml`; the docstring of the module says how columns are translated."""
-    columns = _attributes(_parse(text))
-    for key in columns:
-        if isinstance(key, bool) or not isinstance(key, str | int):
-            raise SchemaError(f"column name {shown(key)}: expected a text; put it in quotes")
-    # lazy, so that a file with too many bins is refused before its other columns are made
-    return Schema(_column(str(key), entries) for key, entries in columns.items())
-
-
-def _parse(text: str) -> Any:
-    """The document of a YAML text; SchemaError if it is not valid."""
     try:
         loader = _Loader(text)
         try:
-            return loader.get_single_data()
+            document = loader.get_single_data()
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
@@ -145,6 +130,12 @@ def _parse(text: str) -> Any:
     except (ValueError, LookupError, ArithmeticError, TypeError, AttributeError):
         # PyYAML fails in many ways, on the date 2020-02-31, on `!!int ''` or on a number beyond floats
         raise SchemaError("not valid YAML: it holds an impossible date or number") from None
+    columns = _attributes(document)
+    for key in columns:
+        if not (isinstance(key, str) or is_whole(key)):
+            raise SchemaError(f"column name {shown(key)}: expected a text; put it in quotes")
+    # lazy, so that a file with too many bins is refused before its other columns are made
+    return Schema(_column(str(key), entries) for key, entries in columns.items())
 
 
 class _Loader(yaml.SafeLoader):
@@ -223,7 +214,7 @@ def _column(name: str, entries: Any) -> Column:
         "max_tokens": _FREE_TEXT,
     }
     kind = next((kind for key, kind in types.items() if key in section), _OPEN_SET)
-    if section.get("type") is not None:
+    if section.entries.get("type") is not None:
         kind = section.text("type", "")
         if kind not in _KEYS_OF_TYPE:
             section.refuse("type", f"expected one of {', '.join(_KEYS_OF_TYPE)}")
@@ -232,7 +223,7 @@ def _column(name: str, entries: Any) -> Column:
         return _categorical(name, section)
     if kind == _NUMERICAL:
         return _numerical(name, section)
-    if kind == _OPEN_SET and section.get("public_possible_values"):
+    if kind == _OPEN_SET and section.entries.get("public_possible_values"):
         return _with_other(name, section.items("public_possible_values", ""), missing=True)
     what = "an open set of values" if kind == _OPEN_SET else "free text"
     raise SchemaError(
@@ -271,7 +262,7 @@ def _with_other(name: str, values: list[Value], *, missing: bool) -> Categorical
 def _numerical(name: str, section: SchemaSection) -> Column:
     low = section.number("min_value", "write the smallest possible value")
     high = section.number("max_value", "write the largest possible value")
-    bins = section.integer("num_bins", "") if section.get("num_bins") is not None else DEFAULT_BINS
+    bins = section.integer("num_bins", "") if section.entries.get("num_bins") is not None else DEFAULT_BINS
     dtype = section.text("dtype", "float")
     if dtype not in ("int", "float"):
         section.refuse("dtype", "expected int or float")
@@ -280,10 +271,10 @@ def _numerical(name: str, section: SchemaSection) -> Column:
         "missing": True,
         "outside": Outside.CLAMP if section.flag("clip_to_range", default=True) else Outside.REFUSE,
     }
-    sentinel = section.get("sentinel")
+    sentinel = section.entries.get("sentinel")
     if isinstance(sentinel, str) or (isinstance(sentinel, int | float) and not low <= sentinel <= high):
         shared["missing_values"] = (canonical(sentinel),)
-    if section.get("bin_edges") is not None:
+    if section.entries.get("bin_edges") is not None:
         return Numeric(edges=tuple(section.items("bin_edges", "")), **shared)
     if dtype == "int" and not (float(low).is_integer() and float(high).is_integer()):
         section.refuse("min_value", "with dtype int, min_value and max_value are expected to be integers")

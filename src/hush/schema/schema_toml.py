@@ -25,7 +25,7 @@ from hush.schema.stamps import DATE, MINUTE, STAMPS, Stamp, TimeOfDay, Timestamp
 
 SCHEMA_VERSION = 1
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_ESCAPED_CHARACTERS = re.compile(r'["\\\x00-\x1f\x7f]')
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST_LINE = 100
 _SHARED_KEYS = ("kind", "missing", "missing_values", FROM_PRIVATE_DATA)
 _SPELLING_KEYS = ("decimal", "thousands", "strip")
@@ -71,7 +71,7 @@ def read_toml(text: str) -> Schema:
         max_rows = section.integer("max_rows", "") if "max_rows" in section else 1
         unit = Unit(column=section.text("column", ""), max_rows=max_rows)
     columns = SchemaSection("[columns]", top.require("columns", "declare at least one [columns.name]"))
-    schema = Schema((read_column(name, entries) for name, entries in columns.pairs()), unit=unit)
+    schema = Schema((read_column(name, entries) for name, entries in columns.entries.items()), unit=unit)
     return schema.with_constraints(*read_rules(schema, top))
 
 
@@ -96,6 +96,10 @@ def read_column(name: str, entries: object) -> Column | Stamp:
     }
     if "outside" in keys:
         shared["outside"] = section.text("outside", Outside.REFUSE)
+    if "start" in keys:
+        shared["start"] = section.day("start", f"write the first possible day, {_FROM_PUBLIC_KNOWLEDGE}")
+        shared["end"] = section.day("end", f"write the last possible day, {_FROM_PUBLIC_KNOWLEDGE}")
+        shared["granularity"] = section.text("granularity", "day")
     if "decimal" in keys:
         marks = {key: section.text(key, getattr(PLAIN_NUMBERS, key)) for key in ("decimal", "thousands")}
         shared["spelling"] = NumberSpelling(**marks, strip=section.texts("strip"))
@@ -108,34 +112,16 @@ def read_column(name: str, entries: object) -> Column | Stamp:
             return _read_integer(section, shared)
         case Numeric.kind:
             return _read_numeric(section, shared)
-        case Date.kind:
-            return Date(
-                start=section.day("start", f"write the first possible day, {_FROM_PUBLIC_KNOWLEDGE}"),
-                end=section.day("end", f"write the last possible day, {_FROM_PUBLIC_KNOWLEDGE}"),
-                granularity=section.text("granularity", "day"),  # type: ignore[arg-type]  # checked there
-                **shared,
-            )
         case Timestamp.kind | TimeOfDay.kind:
-            return _read_stamp(kind, section, shared)
+            if kind == Timestamp.kind:
+                section.require("parts", 'list what is counted, such as parts = ["date", "hour"]')
+            if "minutes" in section:
+                shared["minutes"] = section.integer("minutes", "")
+            if "parts" in section:
+                shared["parts"] = section.texts("parts")
+            return STAMPS[kind](**shared)
         case _:
-            return Boolean(**shared)
-
-
-def _read_stamp(kind: str, section: SchemaSection, shared: dict[str, Any]) -> Stamp:
-    """A column of times."""
-    if "minutes" in section:
-        shared["minutes"] = section.integer("minutes", "")
-    if "parts" in section:
-        shared["parts"] = section.texts("parts")
-    if kind == TimeOfDay.kind:
-        return TimeOfDay(**shared)
-    section.require("parts", 'list what is counted, such as parts = ["date", "hour"]')
-    return Timestamp(
-        start=section.day("start", f"write the first possible day, {_FROM_PUBLIC_KNOWLEDGE}"),
-        end=section.day("end", f"write the last possible day, {_FROM_PUBLIC_KNOWLEDGE}"),
-        granularity=section.text("granularity", "day"),  # type: ignore[arg-type]  # checked there
-        **shared,
-    )
+            return KINDS[kind](**shared)  # boolean and date
 
 
 def _read_integer(section: SchemaSection, shared: dict[str, Any]) -> Integer:
@@ -199,16 +185,25 @@ def write_toml(schema: Schema) -> str:
 
 def entries_of(column: Column | Stamp) -> dict[str, Any]:
     """The keys and values of a column's table; defaults are left out."""
-    # Keys of one kind.
+    # Keys of one kind; bins as their number if that gives exactly these bins.
     entries: dict[str, Any] = {"kind": column.kind}
     match column:
         case Categorical():
             entries["values"] = list(column.values)
             entries |= {"other": True} if column.other else {}
         case Integer():
-            entries |= {"low": column.low, "high": column.high} | _starts(column)
+            entries |= {"low": column.low, "high": column.high}
+            bins = len(column.starts)
+            if bins and Integer.starts_of_equal_width(column.low, column.high, bins) == column.starts:
+                entries["bins"] = bins
+            elif bins:
+                entries["starts"] = list(column.starts)
         case Numeric():
-            entries |= _bins(column)
+            low, high, bins = column.low, column.high, len(column.edges) - 1
+            if Numeric.edges_of_equal_width(low, high, bins) == column.edges:
+                entries |= {"low": short(low), "high": short(high), "bins": bins}
+            else:
+                entries["edges"] = [short(edge) for edge in column.edges]
         case Date():
             entries |= {"start": column.start, "end": column.end, "granularity": str(column.granularity)}
         case Stamp():
@@ -242,22 +237,6 @@ def entries_of(column: Column | Stamp) -> dict[str, Any]:
     if column.from_private_data:
         entries[FROM_PRIVATE_DATA] = True
     return entries
-
-
-def _starts(column: Integer) -> dict[str, Any]:
-    """The number of bins if it gives exactly these starts, else the starts; empty without bins."""
-    bins = len(column.starts)
-    if bins and Integer.starts_of_equal_width(column.low, column.high, bins) == column.starts:
-        return {"bins": bins}
-    return {"starts": list(column.starts)} if bins else {}
-
-
-def _bins(column: Numeric) -> dict[str, Any]:
-    """Bounds and a number of bins if these give exactly these edges, else the edges."""
-    low, high, bins = column.low, column.high, len(column.edges) - 1
-    if Numeric.edges_of_equal_width(low, high, bins) == column.edges:
-        return {"low": short(low), "high": short(high), "bins": bins}
-    return {"edges": [short(edge) for edge in column.edges]}
 
 
 def table(path: Iterable[str], entries: dict[str, Any]) -> str:
@@ -300,7 +279,8 @@ def value_text(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return '"' + _ESCAPED_CHARACTERS.sub(_escaped, value) + '"'
+            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+            return '"' + _CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04X}", escaped) + '"'
         case int():
             return str(value)
         case float():
@@ -313,11 +293,6 @@ def value_text(value: Any) -> str:
             return "{" + ", ".join(f"{name_text(key)} = {value_text(item)}" for key, item in value.items()) + "}"
         case _:
             raise TypeError(f"no TOML for {type(value).__name__}")
-
-
-def _escaped(match: re.Match[str]) -> str:
-    character = match.group()
-    return f"\\{character}" if character in '"\\' else f"\\u{ord(character):04X}"
 
 
 def parse_toml(text: str) -> dict[str, Any]:

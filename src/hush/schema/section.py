@@ -10,7 +10,6 @@ from typing import Any, NoReturn, TypeVar
 from hush.core.errors import SchemaError, close_match, shown
 
 Kind = TypeVar("Kind")
-LARGEST_FLOAT = sys.float_info.max
 _TYPE_NAMES: dict[type, str] = {
     bool: "a boolean",
     str: "a text",
@@ -28,29 +27,21 @@ _TYPE_NAMES: dict[type, str] = {
 class SchemaSection:
     """The entries of one table; messages begin with `where`, its name in the file."""
 
-    __slots__ = ("_entries", "_start")
+    __slots__ = ("_start", "entries")
 
     def __init__(self, where: str, entries: object) -> None:
         self._start = f"{where}: " if where else ""
         if not isinstance(entries, Mapping):
             raise SchemaError(f"{self._start}found {_described(entries)}, expected a table of keys and values")
-        self._entries: Mapping[str, Any] = entries
+        self.entries: Mapping[str, Any] = entries
 
     def __contains__(self, key: str) -> bool:
-        return key in self._entries
-
-    def get(self, key: str) -> Any:
-        """The value of a key, or None."""
-        return self._entries.get(key)
-
-    def pairs(self) -> list[tuple[str, Any]]:
-        """Keys and values, in the order of the file."""
-        return list(self._entries.items())
+        return key in self.entries
 
     def only(self, known: Iterable[str]) -> None:
         """Refuse unknown keys, and suggest the nearest known one."""
         known = list(known)
-        for key in self._entries:
+        for key in self.entries:
             if key not in known:
                 near = close_match(str(key), known)
                 hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(known)}"
@@ -58,21 +49,21 @@ class SchemaSection:
 
     def require(self, key: str, advice: str) -> Any:
         """The value of a required key."""
-        if key not in self._entries:
+        if key not in self.entries:
             raise SchemaError(f"{self._start}{key} is missing; {advice}")
-        return self._entries[key]
+        return self.entries[key]
 
     def refuse(self, key: str, rule: str) -> NoReturn:
         """Raise an error: the value of a key breaks a rule."""
-        raise SchemaError(f"{self._start}{key} = {_described(self._entries[key])}: {rule}")
+        raise SchemaError(f"{self._start}{key} = {_described(self.entries[key])}: {rule}")
 
     def flag(self, key: str, default: bool = False) -> bool:
         """True or false."""
-        return self._typed(bool, key, self._entries.get(key, default), "expected true or false, without quotes")
+        return self._typed(bool, key, self.entries.get(key, default), "expected true or false, without quotes")
 
     def text(self, key: str, default: str) -> str:
         """A text."""
-        return self._typed(str, key, self._entries.get(key, default), "expected a text in quotes")
+        return self._typed(str, key, self.entries.get(key, default), "expected a text in quotes")
 
     def integer(self, key: str, advice: str) -> int:
         """A required integer."""
@@ -82,7 +73,7 @@ class SchemaSection:
         """A required integer or float."""
         given = self.require(key, advice)
         value = self._typed(int if isinstance(given, int) else float, key, given, "expected a number")
-        return value if abs(value) <= LARGEST_FLOAT else self.refuse(key, "expected a finite number")
+        return value if abs(value) <= sys.float_info.max else self.refuse(key, "expected a finite number")
 
     def day(self, key: str, advice: str) -> dt.date:
         """A required date."""
@@ -96,7 +87,7 @@ class SchemaSection:
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts, empty by default."""
-        values = self.items(key, "") if key in self._entries else []
+        values = self.items(key, "") if key in self.entries else []
         if not all(isinstance(value, str) for value in values):
             self.refuse(key, 'expected a list of texts in quotes, such as ["?"]')
         return tuple(values)

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DATE, MONTH, WEEKDAY, HOUR, MINUTE = "date", "month", "weekday", "hour", "minute"
-DAY_PARTS, TIME_PARTS = (
-    (DATE, MONTH, WEEKDAY),
-    (HOUR, MINUTE),
-)  # if parts of the day contradict each other, the first counts
+DAY_PARTS = (DATE, MONTH, WEEKDAY)  # if they contradict each other, the first counts
+TIME_PARTS = (HOUR, MINUTE)
 MINUTE_WIDTHS = tuple(width for width in range(1, 31) if 60 % width == 0)
 DEFAULT_MINUTES = 15
 MOST_LEVELS = 16  # months or weekdays, with missing, rounded up
@@ -180,10 +178,7 @@ class TimeOfDay(Stamp):
 
     kind: ClassVar[str] = "time"
     known: ClassVar[tuple[str, ...]] = TIME_PARTS
-
-    @property
-    def days(self) -> tuple[dt.date, dt.date]:
-        return ANY_DAY, ANY_DAY
+    days = (ANY_DAY, ANY_DAY)
 
     def moment(self, text: str) -> dt.datetime:
         return dt.datetime.combine(ANY_DAY, dt.time.fromisoformat(text).replace(tzinfo=None))

@@ -19,8 +19,8 @@ from hush.schema import Boolean, Column, Date, Integer, Numeric
 from hush.schema.column_kinds import clamp_note, clamps
 from hush.sql.constants import constant_number, is_literal, literal_value
 from hush.sql.formula import TRUE, UNKNOWN, Cells, Formula, KnownSum, Quotient, RowValue, SumPart, combine
-from hush.sql.predicate import as_case, conjunction, truth
-from hush.sql.row_labels import map_values, single_values
+from hush.sql.predicate import branches_of, conjunction, truth
+from hush.sql.row_labels import map_values, values_of
 from hush.sql.scalars import function_of
 from hush.sql.scope import Scope, quote, refusal
 
@@ -42,16 +42,18 @@ ADVICE: dict[type[exp.Expr], str] = {
     exp.Round: "leave it out and round the answers",
     exp.IntDiv: "write / for a ratio",
     exp.Mod: SUPPORTED_EXPRESSIONS,
-    exp.Min: "extremes cannot be read from counts; ask for the counts of the levels with GROUP BY",
-    exp.Max: "extremes cannot be read from counts; ask for the counts of the levels with GROUP BY",
-    exp.Median: "a quantile stands by itself, in no sum or ratio; compute with the answers",
-    exp.Quantile: "a quantile stands by itself, in no sum or ratio; compute with the answers",
-    exp.PercentileCont: "a quantile stands by itself, in no sum or ratio; compute with the answers",
-    exp.Stddev: "a standard deviation stands by itself, in no sum or ratio; compute with the answers",
-    exp.StddevSamp: "a standard deviation stands by itself, in no sum or ratio; compute with the answers",
-    exp.StddevPop: "a standard deviation stands by itself, in no sum or ratio; compute with the answers",
     exp.Case: "put CASE inside an aggregate, such as SUM(CASE WHEN ... THEN 1 ELSE 0 END), or into GROUP BY too",
     exp.Extract: "put it into GROUP BY too",
+    **dict.fromkeys(
+        (exp.Min, exp.Max), "extremes cannot be read from counts; ask for the counts of the levels with GROUP BY"
+    ),
+    **dict.fromkeys(
+        (exp.Median, exp.Quantile, exp.PercentileCont),
+        "a quantile stands by itself, in no sum or ratio; compute with the answers",
+    ),
+    **dict.fromkeys(
+        STANDARD_DEVIATIONS, "a standard deviation stands by itself, in no sum or ratio; compute with the answers"
+    ),
 }
 
 
@@ -184,13 +186,12 @@ def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> RowValue:
             return _column_value(scope.column(node), scope, numeric)
         case exp.Null():
             return RowValue(Cells.constant(scope.domain, np.nan))
-        case exp.Case():
-            return _case(node, scope, numeric)
-        case exp.If():
-            no = row_value(node.args.get("false") or exp.Null(), scope, numeric=numeric)
-            return row_value(node.args["true"], scope, numeric=numeric).chosen(truth(node.this, scope), no)
-        case exp.Coalesce() | exp.Nullif():
-            return _case(as_case(node), scope, numeric)
+        case exp.Case() | exp.If() | exp.Coalesce() | exp.Nullif():
+            branches, default = branches_of(node)
+            value = row_value(default, scope, numeric=numeric)
+            for condition, outcome in branches:
+                value = row_value(outcome, scope, numeric=numeric).chosen(truth(condition, scope), value)
+            return value
         case exp.Cast() if _keeps_values(node, scope):
             return row_value(node.this, scope, numeric=numeric)
     if isinstance(node, CONDITION_NODES):
@@ -202,8 +203,7 @@ def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> RowValue:
         return RowValue(Cells.constant(scope.domain, float(constant_number(node))))
     by_value = _of_days(node, scope) or type(node) not in (*ARITHMETIC, exp.Neg, exp.Div)
     if not numeric and by_value and function_of(node) is not None:
-        presence = map_values(lambda value: np.nan if value is None else 1.0, single_values(node, scope))
-        return RowValue(combine(_float64, presence))
+        return _of_values(lambda value: np.nan if value is None else 1.0, node, scope)
     return _arithmetic(node, scope)
 
 
@@ -230,7 +230,7 @@ def _arithmetic(node: exp.Expr, scope: Scope) -> RowValue:
                 raise QueryError(f"{quote(node)} is not a number; COUNT it instead")
             return np.nan if value is None else float(value)
 
-        return RowValue(combine(_float64, map_values(as_float, single_values(node, scope))))
+        return _of_values(as_float, node, scope)
     raise refusal(node, "add up columns, numbers, CASE WHEN ... THEN ... ELSE ... END, and their sums and products")
 
 
@@ -282,15 +282,6 @@ def _keeps_values(node: exp.Cast, scope: Scope) -> bool:
     return whole and node.to.is_type(*INTEGER_TYPES)
 
 
-def _case(node: exp.Case, scope: Scope, numeric: bool) -> RowValue:
-    subject = node.this
-    result = row_value(node.args.get("default") or exp.Null(), scope, numeric=numeric)
-    for branch in reversed(node.args["ifs"]):
-        when = branch.this if subject is None else exp.EQ(this=subject.copy(), expression=branch.this.copy())
-        result = row_value(branch.args["true"], scope, numeric=numeric).chosen(truth(when, scope), result)
-    return result
-
-
 def _check_argument(node: exp.Expr) -> None:
     """Refuse DISTINCT, several arguments, and a missing or starred argument other than COUNT(*)."""
     inner = node.this
@@ -328,8 +319,10 @@ def _ones(scope: Scope) -> Cells:
     return Cells.constant(scope.domain, 1.0)
 
 
-def _float64(values: Numbers) -> Numbers:
-    return values.astype(np.float64)
+def _of_values(function: Callable[[Any], float], node: exp.Expr, scope: Scope) -> RowValue:
+    """A number for the single value that an expression has in each cell."""
+    numbers = map_values(function, values_of(node, scope, single=True))
+    return RowValue(combine(lambda values: values.astype(np.float64), numbers))
 
 
 def root_formula(node: exp.Expr, where: Cells, scope: Scope) -> Formula | None:

@@ -14,11 +14,11 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from sqlglot import exp
 
 from hush.core.errors import QueryError, shown
+from hush.core.validation import is_number
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric
 from hush.schema.column import OTHER_LABEL, OTHER_VALUE, Value, canonical
 from hush.schema.column_kinds import FALSE_TEXTS, TRUE_TEXTS
@@ -59,7 +59,7 @@ def literal_value(node: exp.Expr) -> Value:
             return number(inner.name)
         case exp.Neg():
             value = literal_value(inner.this)
-            if isinstance(value, int | float) and not isinstance(value, bool):
+            if is_number(value):
                 return -value
         case exp.Cast() if is_date_cast(inner):
             return day(inner.this.name)
@@ -69,7 +69,7 @@ def literal_value(node: exp.Expr) -> Value:
 def constant_number(node: exp.Expr) -> int | float:
     """The value of a constant that must be a number."""
     value = literal_value(node)
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         return value
     raise QueryError(f"{quote(node)}: expected a number here")
 
@@ -106,7 +106,6 @@ class Cut:
 
 def point(column: Ordered, value: Value) -> Point:
     """A constant as a value of an ordered column."""
-    plain = not isinstance(value, bool)
     if isinstance(column, Date):
         if isinstance(value, str):
             return day(value)
@@ -118,7 +117,7 @@ def point(column: Ordered, value: Value) -> Point:
             return number(value.strip())
         except QueryError:
             pass
-    elif isinstance(value, int | float) and plain:
+    elif is_number(value):
         return value
     raise QueryError(f"column {column.name!r} holds numbers: {shown(value)} is not one; compare it with a number")
 
@@ -138,9 +137,13 @@ def cut(column: Ordered, at: Point, *, after: bool) -> Cut:
     if isinstance(column, Numeric) and not isinstance(at, dt.date):
         position, boundary = (at, after), column.cut
     elif isinstance(column, Date) and isinstance(at, dt.date):
-        position, boundary = at.toordinal() + after, partial(_first_day, column)
-        if column.granularity is Granularity.DAY:
-            return Cut(min(max(position - column.start.toordinal(), 0), column.levels))
+        date, position = column, at.toordinal() + after
+        if date.granularity is Granularity.DAY:
+            return Cut(min(max(position - date.start.toordinal(), 0), date.levels))
+
+        def boundary(level: int) -> int:
+            return date.value(level).toordinal() if level < date.levels else date.end.toordinal() + 1
+
     else:
         raise TypeError(f"{at!r} is not a value of the column {column.name!r}")
     # Level i lies between boundary(i) and boundary(i + 1).
@@ -173,8 +176,3 @@ def check_not_missing(column: Column, value: Value) -> None:
     """Refuse a constant that means missing in the column."""
     if canonical(value) in column.missing_values:
         raise QueryError(f"{shown(value)} means missing in column {column.name!r}; write {column.name} IS NULL")
-
-
-def _first_day(column: Date, level: int) -> int:
-    """The ordinal of the first day of a level, or of the day after the last level."""
-    return column.value(level).toordinal() if level < column.levels else column.end.toordinal() + 1

@@ -33,11 +33,6 @@ class Cells(NamedTable):
         """The same number everywhere."""
         return cls((), np.array(value, dtype=dtype), domain)
 
-    @classmethod
-    def over(cls, domain: Domain, name: str, values: Numbers) -> Cells:
-        """Numbers over the levels of one attribute."""
-        return cls((name,), values, domain).reduced()
-
     def reduced(self) -> Cells:
         """The same numbers without the axes along which they are constant."""
         names, values = list(self.names), self.values
@@ -143,10 +138,6 @@ class SumPart:
 
     known: KnownSum
     coefficients: Cells
-
-    def times(self, factor: float) -> SumPart:
-        """A multiple."""
-        return SumPart(self.known, combine(lambda values: values * factor, self.coefficients))
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,16 +251,16 @@ class Formula:
     def times(self, factor: float) -> Formula:
         """A multiple."""
 
-        def scaled(cells: Cells | None) -> Cells | None:
-            return None if cells is None else combine(lambda values: values * factor, cells)
+        def scaled(cells: Cells) -> Cells:
+            return combine(lambda values: values * factor, cells)
 
-        ends = (scaled(self.low), scaled(self.high))
+        low, high = (None if side is None else scaled(side) for side in (self.low, self.high))
         return Formula(
-            combine(lambda values: values * factor, self.coefficients),
+            scaled(self.coefficients),
             self.offset * factor,
             tuple(replace(quotient, weight=quotient.weight * factor) for quotient in self.quotients),
-            *(ends if factor >= 0 else ends[::-1]),
-            tuple(part.times(factor) for part in self.sums),
+            *((low, high) if factor >= 0 else (high, low)),
+            tuple(replace(part, coefficients=scaled(part.coefficients)) for part in self.sums),
         )
 
     def over(self, denominator: Formula) -> Formula:

@@ -30,6 +30,7 @@ READ_CLAUSES = {"expressions", "from", "from_", "where", "group", "having", "ord
 LONGEST_TEXT, LONGEST_QUERY = 2**20, 2**18  # characters, of several queries and of one
 MOST_TOKENS = 20_000
 MOST_NESTED = 50
+FIRST_TOKENS = {TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.L_PAREN}
 OPENING_TOKENS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 CLOSING_TOKENS = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 SIGN_TOKENS = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
@@ -53,6 +54,7 @@ COMPARISONS: dict[type[exp.Expr], Callable[[Floats, Floats], Numbers]] = {
     exp.GT: np.greater,
     exp.GTE: np.greater_equal,
 }
+Rewrite = Callable[[exp.Expr], exp.Expr]
 HAVING_ADVICE = "write HAVING with comparisons of aggregates, such as COUNT(*) > 100"
 
 
@@ -69,6 +71,17 @@ class ParsedQuery:
     order: tuple[exp.Expr, ...]
     limit: int | None
     offset: int
+
+    def rewritten(self, rewrite: Rewrite, positions: Rewrite | None = None) -> ParsedQuery:
+        """The query with every expression rewritten; those of GROUP BY and ORDER BY by `positions`, if given."""
+        return replace(
+            self,
+            items=tuple(map(rewrite, self.items)),
+            where=None if self.where is None else rewrite(self.where),
+            having=None if self.having is None else rewrite(self.having),
+            groups=tuple(map(positions or rewrite, self.groups)),
+            order=tuple(map(positions or rewrite, self.order)),
+        )
 
 
 def parse(text: str) -> ParsedQuery:
@@ -139,7 +152,19 @@ def _select(text: str) -> exp.Select:
     if any(token.token_type is TokenType.L_BRACKET for token in tokens):
         text = bracketed(text, tokens)
         tokens = _tokens(text, LONGEST_QUERY)
-    _check_tokens(tokens)
+    # Refuse several statements, and one that does not begin like a query, which the parser would log.
+    ends = [index for index, token in enumerate(tokens) if token.token_type is TokenType.SEMICOLON]
+    body = tokens[: ends[0]] if ends else tokens
+    if not body:
+        raise QueryError(f"the query is empty; write, for example, {EXAMPLE_QUERY}")
+    _check_shape(body)
+    if ends and any(token.token_type is not TokenType.SEMICOLON for token in tokens[ends[0] :]):
+        raise QueryError("several statements in one query; ask one SELECT at a time")
+    if body[0].token_type not in FIRST_TOKENS:
+        raise QueryError(
+            f"only a SELECT can be asked of a release, found {body[0].text[:20].upper()}; for example, {EXAMPLE_QUERY}"
+        )
+    # Parse the text, and refuse what is not one SELECT.
     try:
         parsed = sqlglot.parse(text, read=QueryDialect)[0]
     except ParseError as error:
@@ -153,26 +178,6 @@ def _select(text: str) -> exp.Select:
     if not isinstance(parsed, exp.Select):
         raise QueryError(f"only one SELECT can be asked of a release; write, for example, {EXAMPLE_QUERY}")
     return parsed
-
-
-def _check_tokens(tokens: list[sqlglot.Token]) -> None:
-    """Refuse several statements, and one that does not begin like a query, which the parser would log."""
-    ends = [index for index, token in enumerate(tokens) if token.token_type is TokenType.SEMICOLON]
-    body = tokens[: ends[0]] if ends else tokens
-    if not body:
-        raise QueryError(f"the query is empty; write, for example, {EXAMPLE_QUERY}")
-    _check_shape(body)
-    if ends and any(token.token_type is not TokenType.SEMICOLON for token in tokens[ends[0] :]):
-        raise QueryError("several statements in one query; ask one SELECT at a time")
-    if body[0].token_type not in {
-        TokenType.SELECT,
-        TokenType.FROM,
-        TokenType.WITH,
-        TokenType.L_PAREN,
-    }:
-        raise QueryError(
-            f"only a SELECT can be asked of a release, found {body[0].text[:20].upper()}; for example, {EXAMPLE_QUERY}"
-        )
 
 
 def _check_shape(tokens: list[sqlglot.Token]) -> None:
@@ -237,22 +242,16 @@ def _whole(digits: str) -> int:
     return int(digits) if len(digits) < 16 else 10**15
 
 
-VALUE_NAMES: dict[type[exp.Expr], str] = {
-    exp.Count: "count",
-    exp.CountIf: "count",
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Variance: "variance",
-    exp.VariancePop: "variance",
-    exp.Stddev: "stddev",
-    exp.StddevSamp: "stddev",
-    exp.StddevPop: "stddev",
-    exp.Median: "median",
-    exp.Quantile: "quantile",
-    exp.PercentileCont: "quantile",
-    exp.PercentileDisc: "quantile",
-    exp.ApproxQuantile: "quantile",
+_AGGREGATES_BY_NAME: dict[str, tuple[type[exp.Expr], ...]] = {
+    "count": (exp.Count, exp.CountIf),
+    "sum": (exp.Sum,),
+    "avg": (exp.Avg,),
+    "variance": (exp.Variance, exp.VariancePop),
+    "stddev": (exp.Stddev, exp.StddevSamp, exp.StddevPop),
+    "median": (exp.Median,),
+    "quantile": (exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile),
 }
+VALUE_NAMES = {aggregate: name for name, aggregates in _AGGREGATES_BY_NAME.items() for aggregate in aggregates}
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,29 +395,24 @@ def _grouped(
     grouped: dict[str, Column] = {}
     expressions: list[exp.Expr] = []
     for node in nodes:
-        meant = _group_item(node, items, scope)
+        # An item of GROUP BY names a column or an expression directly, by its position in SELECT, or by its alias.
+        meant = node
+        if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal():
+            position = _whole(node.name)
+            if not 1 <= position <= len(items):
+                raise QueryError(f"GROUP BY {position}: SELECT has {len(items)} items")
+            meant = items[position - 1].node
+        elif isinstance(node, exp.Column) and scope.find(node.name) is None and len(node.parts) == 1:
+            named = (item.node for item in items if item.name.casefold() == node.name.casefold())
+            meant = next(named, node)
+        if meant.find(exp.AggFunc):
+            raise QueryError(f"GROUP BY {quote(node)} is an aggregate; group by columns")
         if isinstance(meant, exp.Column):
             column = scope.column(meant)
             grouped[column.name] = column
         elif meant not in expressions:
             expressions.append(meant)
     return grouped, tuple(expressions)
-
-
-def _group_item(node: exp.Expr, items: tuple[Item, ...], scope: Scope) -> exp.Expr:
-    """The column or expression that an item of GROUP BY refers to, directly, by alias or by position in SELECT."""
-    meant = node
-    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal():
-        position = _whole(node.name)
-        if not 1 <= position <= len(items):
-            raise QueryError(f"GROUP BY {position}: SELECT has {len(items)} items")
-        meant = items[position - 1].node
-    elif isinstance(node, exp.Column) and scope.find(node.name) is None and len(node.parts) == 1:
-        named = [item for item in items if item.name.casefold() == node.name.casefold()]
-        meant = named[0].node if named else node
-    if meant.find(exp.AggFunc):
-        raise QueryError(f"GROUP BY {quote(node)} is an aggregate; group by columns")
-    return meant
 
 
 def unknown_order(node: exp.Expr, output: Output, clause: str = "ORDER BY") -> QueryError:

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from hush.core.arrays import Numbers
 from hush.core.errors import QueryError, shown
+from hush.core.validation import is_number
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric
 from hush.schema.column import Value
 from hush.schema.column_kinds import clamp_note, clamps, mark_of
@@ -65,14 +66,6 @@ def among(column: Column, values: Sequence[Value], scope: Scope) -> Cells:
             check_not_missing(column, value)
             first, last = _equal(column, value, scope)
             truth[first:last] = TRUE
-    return scope.cells(column, truth)
-
-
-def is_missing(column: Column, scope: Scope) -> Cells:
-    """`column IS NULL`, which is never unknown."""
-    truth = np.full(column.size, FALSE, dtype=np.int8)
-    if column.missing_code is not None:
-        truth[column.missing_code] = TRUE
     return scope.cells(column, truth)
 
 
@@ -201,7 +194,7 @@ def truth(node: exp.Expr, scope: Scope) -> Cells:
                 return _null(node.this, scope)
             if not isinstance(node.expression, exp.Boolean):
                 raise refusal(node, "IS takes NULL, TRUE or FALSE")
-            return _exactly(truth(node.this.unnest(), scope), TRUE if node.expression.this else FALSE)
+            return exactly(TRUE if node.expression.this else FALSE, truth(node.this.unnest(), scope))
         case exp.NullSafeEQ() | exp.NullSafeNEQ():
             return _null_safe(node, scope)
         case exp.Between():
@@ -230,11 +223,6 @@ def always(scope: Scope) -> Cells:
 def conjunction(left: Cells, right: Cells) -> Cells:
     """The AND of two conditions."""
     return combine(np.minimum, left, right)
-
-
-def only_true(values: Numbers) -> Numbers:
-    """Truth values with unknown as false, as WHERE treats it."""
-    return np.where(values == TRUE, TRUE, FALSE).astype(np.int8)
 
 
 def _comparison(left: exp.Expr, sign: str, right: exp.Expr, scope: Scope) -> Cells:
@@ -274,11 +262,12 @@ def _comparison(left: exp.Expr, sign: str, right: exp.Expr, scope: Scope) -> Cel
 
 def _of_values(holds: Callable[..., bool | None], scope: Scope, *sides: exp.Expr) -> Cells:
     """A condition on the values of expressions in each cell."""
-    from hush.sql.row_labels import map_values, single_values  # here, because row_labels imports this module
+    from hush.sql.row_labels import map_values, values_of  # here, because row_labels imports this module
 
     codes = {True: TRUE, False: FALSE, None: UNKNOWN}
-    found = map_values(lambda *values: codes[holds(*values)], *(single_values(side, scope) for side in sides))
-    return combine(lambda values: values.astype(np.int8), found)
+    arguments = [values_of(side, scope, single=True) for side in sides]
+    truths = map_values(lambda *values: codes[holds(*values)], *arguments)
+    return combine(lambda values: values.astype(np.int8), truths)
 
 
 def _like(node: exp.Expr, scope: Scope) -> Cells:
@@ -324,7 +313,7 @@ def _counted(a: exp.Expr, sign: str, b: exp.Expr, scope: Scope) -> tuple[list[ex
         return None
     parts = [_uncast(part) for part in a.flatten()]
     limit = literal_value(b)
-    if isinstance(limit, bool) or not isinstance(limit, int | float) or not all(_condition(p, scope) for p in parts):
+    if not is_number(limit) or not all(_condition(part, scope) for part in parts):
         return None
     tests = {"=": limit.__eq__, "<>": limit.__ne__, "<": limit.__gt__, "<=": limit.__ge__}
     tests |= {">": limit.__lt__, ">=": limit.__le__}
@@ -360,36 +349,40 @@ def _counted_truth(parts: Sequence[exp.Expr], sums: frozenset[int], scope: Scope
     return combine(count, *(truth(part, scope) for part in parts))
 
 
-def as_case(node: exp.Expr) -> exp.Case:
-    """COALESCE(a, b) or NULLIF(a, b) as the equivalent CASE."""
-    if isinstance(node, exp.Nullif):
-        equal = exp.EQ(this=node.this.copy(), expression=node.expression.copy())
-        return exp.Case(ifs=[exp.If(this=equal, true=exp.Null())], default=node.this.copy())
-    *first, last = [node.this, *node.expressions]
-    if not first:
-        return exp.Case(ifs=[exp.If(this=exp.true(), true=last.copy())])
-    known = [exp.Not(this=exp.Is(this=side.copy(), expression=exp.Null())) for side in first]
-    branches = [exp.If(this=is_known, true=side.copy()) for is_known, side in zip(known, first, strict=True)]
-    return exp.Case(ifs=branches, default=last.copy())
+def branches_of(node: exp.Expr) -> tuple[list[tuple[exp.Expr, exp.Expr]], exp.Expr]:
+    """CASE, IF, COALESCE or NULLIF: conditions with their outcomes, last first, and the outcome if none is true."""
+
+    def equal(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+        return exp.EQ(this=left.copy(), expression=right.copy())
+
+    match node:
+        case exp.Nullif():
+            return [(equal(node.this, node.expression), exp.Null())], node.this
+        case exp.Coalesce():
+            *first, last = [node.this, *node.expressions]
+            known = (exp.Not(this=exp.Is(this=side.copy(), expression=exp.Null())) for side in reversed(first))
+            return list(zip(known, reversed(first), strict=True)), last
+        case exp.If():
+            return [(node.this, node.args["true"])], node.args.get("false") or exp.Null()
+    subject = node.this
+    branches = [
+        (branch.this if subject is None else equal(subject, branch.this), branch.args["true"])
+        for branch in reversed(node.args["ifs"])
+    ]
+    return branches, node.args.get("default") or exp.Null()
 
 
 def _case(node: exp.Expr, outcome: Callable[[exp.Expr], Cells], scope: Scope) -> Cells:
     """The outcome of the first branch whose condition is true, else that of ELSE, which is null by default."""
-    if isinstance(node, exp.Coalesce | exp.Nullif):
-        node = as_case(node)
-    if isinstance(node, exp.If):
-        return _chosen(
-            truth(node.this, scope), outcome(node.args["true"]), outcome(node.args.get("false") or exp.Null())
-        )
-    result = outcome(node.args.get("default") or exp.Null())
-    for branch in reversed(node.args["ifs"]):
-        condition = branch.this if node.this is None else exp.EQ(this=node.this.copy(), expression=branch.this.copy())
-        result = _chosen(truth(condition, scope), outcome(branch.args["true"]), result)
+
+    def choose(truths: Numbers, yes: Numbers, no: Numbers) -> Numbers:
+        return np.asarray(np.where(truths == TRUE, yes, no), dtype=np.int8)
+
+    branches, default = branches_of(node)
+    result = outcome(default)
+    for condition, then in branches:
+        result = combine(choose, truth(condition, scope), outcome(then), result)
     return result
-
-
-def _chosen(condition: Cells, yes: Cells, no: Cells) -> Cells:
-    return combine(lambda c, a, b: np.asarray(np.where(c == TRUE, a, b), dtype=np.int8), condition, yes, no)
 
 
 def _in(node: exp.In, scope: Scope) -> Cells:
@@ -411,7 +404,7 @@ def _null_safe(node: exp.NullSafeEQ | exp.NullSafeNEQ, scope: Scope) -> Cells:
         same = _null(b if isinstance(a, exp.Null) else a, scope)
     else:
         both = conjunction(_null(a, scope), _null(b, scope))
-        same = combine(np.maximum, _exactly(_comparison(a, "=", b, scope), TRUE), both)
+        same = combine(np.maximum, exactly(TRUE, _comparison(a, "=", b, scope)), both)
     return same if isinstance(node, exp.NullSafeEQ) else combine(np.negative, same)
 
 
@@ -419,16 +412,18 @@ def _null(node: exp.Expr, scope: Scope) -> Cells:
     """Whether an expression is null, which is never unknown."""
     inner = node.unnest()
     if isinstance(inner, exp.Column):
-        return is_missing(scope.column(inner), scope)
+        column = scope.column(inner)
+        missing = np.arange(column.size) == (-1 if column.missing_code is None else column.missing_code)
+        return scope.cells(column, np.where(missing, TRUE, FALSE).astype(np.int8))
     if is_literal(inner):
         return Cells.constant(scope.domain, TRUE if literal_value(inner) is None else FALSE, np.int8)
     if isinstance(inner, CHOICES):
         return _case(inner, lambda branch: _null(branch, scope), scope)
     if _condition(inner, scope):
-        return _exactly(truth(inner, scope), UNKNOWN)
+        return exactly(UNKNOWN, truth(inner, scope))
     return _of_values(lambda value: value is None, scope, inner)
 
 
-def _exactly(condition: Cells, value: int) -> Cells:
-    """True where a condition has the given truth value, else false."""
+def exactly(value: int, condition: Cells) -> Cells:
+    """True where a condition has the given truth value, else false; WHERE keeps the rows that are exactly TRUE."""
     return combine(lambda values: np.where(values == value, TRUE, FALSE).astype(np.int8), condition)

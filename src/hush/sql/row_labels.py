@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -25,8 +25,8 @@ from hush.schema.stamps import DATE, HOUR, MINUTE, MONTH, TIME_PARTS, WEEKDAY
 from hush.sql.constants import is_literal
 from hush.sql.formula import FALSE, TRUE, UNKNOWN, Cells, combine
 from hush.sql.parsing import ParsedQuery
-from hush.sql.predicate import as_case, truth
-from hush.sql.scalars import applied, exact, function_of, period_of, plain
+from hush.sql.predicate import branches_of, truth
+from hush.sql.scalars import applied, exact, function_of, plain
 from hush.sql.scope import Scope, quote, refusal
 
 LARGEST_LABELLED = 2**20  # cells
@@ -94,7 +94,7 @@ def row_labels(node: exp.Expr, scope: Scope) -> RowLabels:
     >>> row_labels(case, Scope(people_schema(), ["t"])).values
     ('adult', 'child')
     """
-    cells = map_values(plain, _labels(node, scope))
+    cells = map_values(plain, values_of(node, scope))
     labels = set(cells.values.ravel().tolist())
     if len(labels) > MOST_LABELS:
         raise SizeError(f"GROUP BY {quote(node)} has {len(labels):,} groups: at most {MOST_LABELS:,} are possible")
@@ -108,17 +108,15 @@ def row_labels(node: exp.Expr, scope: Scope) -> RowLabels:
     return RowLabels(values, combine(lambda found: np.asarray(codes(found), dtype=np.intp), cells))
 
 
-def single_values(node: exp.Expr, scope: Scope) -> Cells:
-    """The value of an expression in each cell; refused if a level of a column has several values."""
-    return _labels(node, scope, single=True)
+def values_of(node: exp.Expr, scope: Scope, *, single: bool = False) -> Cells:
+    """The value of an expression in each cell, as objects; None for null.
 
-
-def _labels(node: exp.Expr, scope: Scope, *, single: bool = False) -> Cells:
-    """The value of an expression in each cell, as objects; None for null. With `single`, refuses columns of bins."""
+    `single` refuses columns in which a level has several values; otherwise the label of a bin stands for it.
+    """
     # Columns, choices, and parts of dates.
     match node:
         case exp.Paren():
-            return _labels(node.this, scope, single=single)
+            return values_of(node.this, scope, single=single)
         case exp.Column():
             column = scope.column(node)
             _check_labelled(scope.domain, (column.name,))
@@ -128,14 +126,15 @@ def _labels(node: exp.Expr, scope: Scope, *, single: bool = False) -> Cells:
             if column.binned:
                 values[: column.levels] = [column.label(code) for code in range(column.levels)]
             return _levels(column, values, scope)
-        case exp.Case():
-            return _case(node, scope, single)
-        case exp.Coalesce() | exp.Nullif():
-            return _case(as_case(node), scope, single)
-        case exp.If():
-            sides = (node.args["true"], node.args.get("false") or exp.Null())
-            chosen = (_labels(side, scope, single=single) for side in sides)
-            return map_values(_choose, truth(node.this, scope), *chosen)
+        case exp.Case() | exp.If() | exp.Coalesce() | exp.Nullif():
+            branches, default = branches_of(node)
+            chosen = values_of(default, scope, single=single)
+            for condition, outcome in branches:
+                outcomes = values_of(outcome, scope, single=single)
+                chosen = map_values(
+                    lambda truths, yes, no: yes if truths == TRUE else no, truth(condition, scope), outcomes, chosen
+                )
+            return chosen
         case exp.Extract() | exp.TimestampTrunc() | exp.DateTrunc():
             trunc = not isinstance(node, exp.Extract)
             unit = (node.args["unit"] if trunc else node.this).name.upper()
@@ -147,17 +146,14 @@ def _labels(node: exp.Expr, scope: Scope, *, single: bool = False) -> Cells:
         case exp.Cast() if node.to.is_type(exp.DataType.Type.DATE) and isinstance(
             node.this.unnest(), exp.TimestampTrunc | exp.DateTrunc
         ):
-            return _labels(node.this, scope)
-        case exp.Interval():
-            return _constant(period_of(node), scope)
-
+            return values_of(node.this, scope)
     # Conditions, constants, and functions of single values.
     if type(node) in DATE_FUNCTIONS:
         return _of_days(node, node.this, DATE_PARTS, DATE_FUNCTIONS[type(node)], scope)
     if isinstance(node, exp.Predicate | exp.Not | exp.Boolean | exp.And | exp.Or):
         return map_values({TRUE: True, FALSE: False, UNKNOWN: None}.__getitem__, truth(node, scope))
-    if is_literal(node):
-        return _constant(exact(node), scope)
+    if is_literal(node) or isinstance(node, exp.Interval):
+        return Cells((), _objects([exact(node)]).reshape(()), scope.domain)
     if node.find(exp.AggFunc):
         raise QueryError(f"GROUP BY {quote(node)} is an aggregate; group by columns")
     call = function_of(node)
@@ -171,7 +167,7 @@ def _labels(node: exp.Expr, scope: Scope, *, single: bool = False) -> Cells:
             raise QueryError(f"{quote(node)} has numbers beyond {LARGEST_NUMBER:,}; use smaller ones")
         return result
 
-    return map_values(evaluate, *(_labels(operand, scope, single=True) for operand in operands))
+    return map_values(evaluate, *(values_of(operand, scope, single=True) for operand in operands))
 
 
 def _check_single(column: Column) -> None:
@@ -197,17 +193,7 @@ def _levels(column: Column, values: list[Value], scope: Scope) -> Cells:
     """The values of a column's levels as cells, with a note if the column clamps."""
     if clamps(column):
         scope.note(clamp_note(column))
-    return Cells((column.name,), _objects(values), scope.domain).reduced()
-
-
-def _case(node: exp.Case, scope: Scope, single: bool) -> Cells:
-    result = _labels(node.args.get("default") or exp.Null(), scope, single=single)
-    for branch in reversed(node.args["ifs"]):
-        when = branch.this
-        if node.this is not None:
-            when = exp.EQ(this=node.this.copy(), expression=branch.this.copy())
-        result = map_values(_choose, truth(when, scope), _labels(branch.args["true"], scope, single=single), result)
-    return result
+    return scope.cells(column, _objects(values))
 
 
 def _of_days(
@@ -239,10 +225,6 @@ def _of_days(
     return _levels(column, [*values, *[None] * (column.size - column.levels)], scope)
 
 
-def _choose(condition: int, yes: Value, no: Value) -> Value:
-    return yes if condition == TRUE else no
-
-
 def map_values(function: Callable[..., Any], *arguments: Cells) -> Cells:
     """A function of single values, cell by cell."""
     domain = arguments[0].domain
@@ -259,10 +241,6 @@ def _check_labelled(domain: Domain, names: Clique) -> None:
             f"an expression depends on {', '.join(names)}, with {domain.size(names):,} cells: at most "
             f"{LARGEST_LABELLED:,} are possible; name fewer columns in it"
         )
-
-
-def _constant(value: Any, scope: Scope) -> Cells:
-    return Cells((), _objects([value]).reshape(()), scope.domain)
 
 
 def _objects(values: list[Any]) -> np.ndarray[Any, Any]:
@@ -312,14 +290,7 @@ def with_stamp_parts(query: ParsedQuery, schema: Schema) -> ParsedQuery:
             )
         return _part_column(stamp, part)
 
-    return replace(
-        query,
-        items=tuple(node.transform(rewritten) for node in query.items),
-        where=None if query.where is None else query.where.transform(rewritten),
-        having=None if query.having is None else query.having.transform(rewritten),
-        groups=tuple(node.transform(rewritten) for node in query.groups),
-        order=tuple(node.transform(rewritten) for node in query.order),
-    )
+    return query.rewritten(lambda node: node.transform(rewritten))
 
 
 def _part_asked(node: exp.Expr) -> tuple[str, exp.Expr | None]:

@@ -11,7 +11,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from sqlglot import exp
 
 from hush.core.errors import QueryError
+from hush.core.validation import is_whole
 from hush.schema.column_kinds import FALSE_TEXTS, TRUE_TEXTS
 from hush.sql.constants import day, is_literal, literal_value, number
 from hush.sql.parsing import ParsedQuery
@@ -179,14 +180,7 @@ def folded(query: ParsedQuery) -> ParsedQuery:
         before, after = (side.this if isinstance(side, exp.Ordered) else side for side in (node, result))
         return node if is_literal(after) and not is_literal(before) else result
 
-    return replace(
-        query,
-        items=tuple(_folded(node) for node in query.items),
-        where=None if query.where is None else _folded(query.where),
-        having=None if query.having is None else _folded(query.having),
-        groups=tuple(map(placed, query.groups)),
-        order=tuple(map(placed, query.order)),
-    )
+    return query.rewritten(_folded, positions=placed)
 
 
 def _folded(node: exp.Expr) -> exp.Expr:
@@ -281,7 +275,7 @@ def _added(sign: int) -> Function:
             return _moved(a, sign * b.months, sign * b.days)
         if isinstance(a, Period) and isinstance(b, dt.date) and sign > 0:
             return _moved(b, a.months, a.days)
-        if isinstance(a, dt.date) and isinstance(b, int) and not isinstance(b, bool):
+        if isinstance(a, dt.date) and is_whole(b):
             return _moved(a, 0, sign * b)
         if isinstance(a, dt.date) and isinstance(b, dt.date) and sign < 0:
             return (a - b).days

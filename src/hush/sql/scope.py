@@ -44,7 +44,17 @@ class Scope:
         """The column that a reference names; case matters only if two columns differ by case alone."""
         if isinstance(node.this, exp.Star):
             raise refusal(node, "name the columns")
-        self._check_qualifier(node)
+        # Refuse a reference to another table, such as b.age if FROM names only a.
+        names = [identifier.name for identifier in node.parts]
+        if len(names) > 1 and names[-2].casefold() not in self.tables:
+            whole = self.find(".".join(names))
+            if whole is not None:
+                raise QueryError(
+                    f'column {whole.name!r} has a dot in its name; write it in double quotes: "{whole.name}"'
+                )
+            raise QueryError(
+                f"{quote(node)} names the table {names[-2]!r}, which is not the one in FROM; a release holds one table"
+            )
         column = self.find(node.name)
         if column is None:
             advice = nearest(node.name, self._columns)
@@ -68,7 +78,7 @@ class Scope:
 
     def cells(self, column: Column, values: Any) -> Cells:
         """Numbers over the codes of a column."""
-        return Cells.over(self.domain, column.name, values)
+        return Cells((column.name,), values, self.domain).reduced()
 
     def measured_sum(self, column: Column, where: Cells, power: int = 1) -> KnownSum | None:
         """The most accurate measured sum of a column over the rows of a condition in each group.
@@ -100,18 +110,6 @@ class Scope:
     def counts_known(self, names: Iterable[str]) -> bool:
         """Whether the counts by the groups and these columns are known with their errors."""
         return self._counted(self.domain.clique({*self.groups, *names}))
-
-    def _check_qualifier(self, node: exp.Column) -> None:
-        """Refuse a reference to another table, such as b.age if FROM names only a."""
-        names = [identifier.name for identifier in node.parts]
-        if len(names) == 1 or names[-2].casefold() in self.tables:
-            return
-        whole = self.find(".".join(names))
-        if whole is not None:
-            raise QueryError(f'column {whole.name!r} has a dot in its name; write it in double quotes: "{whole.name}"')
-        raise QueryError(
-            f"{quote(node)} names the table {names[-2]!r}, which is not the one in FROM; a release holds one table"
-        )
 
 
 def quote(node: exp.Expr) -> str:

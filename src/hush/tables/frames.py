@@ -206,7 +206,7 @@ EXACT_SPELLINGS: tuple[Spelling, ...] = (id_of, count_of)  # of numbers that mus
 def _spelled_text(spelling: NumberSpelling, value: Any, name: str) -> str | None:
     """A Python object as text; a number in the spelling of the column's texts."""
     text = text_of(value, name)
-    return spelling.write(text) if isinstance(value, NUMBER_OBJECTS) and text is not None else text
+    return text.replace(".", spelling.decimal) if isinstance(value, NUMBER_OBJECTS) and text is not None else text
 
 
 def _moment(text: str) -> str:

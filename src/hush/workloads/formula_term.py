@@ -13,13 +13,14 @@ from hush.core.arrays import Booleans, Floats
 from hush.core.domain import Clique, Domain, domain_of
 from hush.core.errors import SizeError, WorkloadError
 from hush.schema.conditions import Conditions
-from hush.schema.proposition import Proposition, short_text
+from hush.schema.proposition import Proposition
 from hush.workloads.decision_diagram import DecisionDiagram, FormulaRow
 from hush.workloads.term import Term, check_weight
 
 if TYPE_CHECKING:
     from hush.schema import Schema
 
+LONGEST_TEXT = 120  # characters of a formula, for a person
 MOST_CELLS = 1 << 24  # over which a function of codes is tabulated
 CHECKED_CELLS = 1 << 16  # in which an extension is compared with its query
 EXTENSION_TOLERANCE = 1e-9  # between a query and its extension, in every cell
@@ -145,7 +146,8 @@ def formula_term(over: Domain | Schema, query: Proposition | OwnQuery | str, wei
             schema: Any = getattr(over, "schema", over)
             reader = None if over is domain else lambda name, condition: Conditions(schema[name]).codes(condition)
             settled = query.settled(domain, reader)
-            text = short_text(settled)
+            text = str(settled)
+            text = text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
         else:
             raise WorkloadError(
                 f"{type(query).__name__}: expected a condition of queries.test, an OwnQuery or SQL text"
