@@ -109,19 +109,19 @@ def test_a_group_of_nobody_has_every_value_as_its_interval() -> None:
     ("budget", "mechanism"), [(hush.Budget(rho=0.05), "residual"), (hush.Budget(epsilon=0.5), "hdmm")]
 )
 def test_intervals_hold_the_truth_as_often_as_they_say(budget: hush.Budget, mechanism: str) -> None:
-    """360 intervals of level 0.8: a true 0.8 is below 0.72 with probability 2e-4. Half of each gives far less."""
+    """180 intervals of level 0.8: a true 0.8 is below 0.69 with probability 2e-4. Half of each gives far less."""
     frame = people(400, 5)
     table = hush.read(frame, SCHEMA)
     plan = hush.plan("age,sex; pay", budget, mechanism, schema=SCHEMA)
     shares = (0.25, 0.5, 0.9)
     truth = {q: frame.groupby("sex")["age"].quantile(q, interpolation="lower").to_numpy() for q in shares}
     hits, control = [], []
-    for seed in range(60):
+    for seed in range(30):
         release = plan.release(table, entropy=NotPrivateEntropy(seed))
         for q in shares:
             quantity = release.quantile("age", q, by=["sex"]).quantities[0]
             lower, upper = quantity.intervals.at(0.8)
             hits.append((lower <= truth[q]) & (truth[q] <= upper))
             control.append((quantity.estimate <= truth[q]) & (truth[q] <= upper))
-    assert np.mean(hits) >= 0.72
-    assert np.mean(control) < 0.72
+    assert np.mean(hits) >= 0.69
+    assert np.mean(control) < 0.69

@@ -131,9 +131,9 @@ def counted(x: np.ndarray) -> Any:
 def test_intervals_hold_where_every_level_was_counted_by_itself(planned: str) -> None:
     """Cells, prefix sums and ranges of six shapes, two sizes and two budgets, planned for each kind of question.
 
-    Intervals of level 0.95 hold the truth in at least 93 % of the answers. Prefix sums of one release are nearly one
-    number, so that 6 x 2 x 2 x 10 releases count as some 240 draws: a share of .965, which is what discrete noise
-    gives, has a standard error of .012, and intervals that are a fifth too short, which hold .88, fail 99 times in 100.
+    Intervals of level 0.95 hold the truth in at least 90 % of the answers. Prefix sums of one release are nearly one
+    number, so that 6 x 2 x 2 x 4 releases count as some 90 draws: a share of .965, which is what discrete noise
+    gives, has a standard error of .019, and intervals that are a third too short, which hold .8, fail 99 times in 100.
     A control: half as wide, the same intervals hold less than 80 %.
     """
     held: dict[str, list[float]] = defaultdict(list)
@@ -142,7 +142,7 @@ def test_intervals_hold_where_every_level_was_counted_by_itself(planned: str) ->
         table = counted(x)
         for epsilon in (0.5, 2.0):
             plan = DAWA().plan(WORKLOADS[planned], Budget(epsilon=epsilon))
-            for run in range(10):
+            for run in range(4):
                 seed = int(1e6 * epsilon) + 1000 * number + run
                 release = ReleaseJob(plan, entropy=NotPrivateEntropy(seed)).run(table)
                 if not release.record.grids[0].whole:
@@ -153,8 +153,8 @@ def test_intervals_hold_where_every_level_was_counted_by_itself(planned: str) ->
                     assert answers.quantities[0].error_kind == ("exact" if planned == "cells" else "noise")
                     held[kind].append(covered(answers, truth))
                     halved.append(covered(answers, truth, 0.5))
-    assert min(len(shares) for shares in held.values()) > 150
-    assert {kind for kind, shares in held.items() if np.mean(shares) >= 0.93} == set(WORKLOADS)
+    assert min(len(shares) for shares in held.values()) > 60
+    assert {kind for kind, shares in held.items() if np.mean(shares) >= 0.9} == set(WORKLOADS)
     assert np.mean(halved) < 0.8
 
 

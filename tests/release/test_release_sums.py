@@ -238,9 +238,9 @@ def covered(budget: hush.Budget, mechanism: str, trials: int) -> dict[str, np.nd
     ("budget", "mechanism"), [(hush.Budget(rho=0.5), "residual"), (hush.Budget(epsilon=1.0), "hdmm")]
 )
 def test_intervals_hold_the_truth_as_often_as_they_say(budget: hush.Budget, mechanism: str) -> None:
-    """400 intervals of level 0.9: a true 0.9 is below 0.845 with probability 3e-4; half the width holds about 0.6."""
-    found = covered(budget, mechanism, 200)
+    """160 intervals of level 0.9: a true 0.9 is below 0.815 with probability 4e-4; half the width holds about 0.6."""
+    found = covered(budget, mechanism, 80)
     for name in "sag":
-        assert 0.845 <= found[name].mean() <= 0.96, name
-    assert found["v"].mean() >= 0.82  # by the delta method
+        assert 0.815 <= found[name].mean() <= 0.98, name
+    assert found["v"].mean() >= 0.79  # by the delta method
     assert found["w"].mean() < 0.75

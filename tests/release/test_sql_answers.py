@@ -96,7 +96,7 @@ def test_errors_of_sums_are_those_of_their_coefficients(tail: str, group: str) -
     assert [quantity.error_kind for quantity in answers.quantities] == kinds(LINEAR, "exact")
 
 
-@pytest.mark.parametrize(("tail", "group"), [*product(TAILS[1:], ["", "sex"])])
+@pytest.mark.parametrize(("tail", "group"), [*zip(TAILS[1:], ["", "sex"], strict=True)])
 def test_errors_of_ratios_are_those_of_their_slopes(tail: str, group: str) -> None:
     """The slopes are found by moving one cell at a time a little, both ways."""
     text = query_of(RATIOS, tail, group)
