@@ -156,9 +156,9 @@ def test_next_to_no_noise_gives_the_counts_back(mechanism) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_releases_are_unbiased_with_the_promised_variance_and_coverage(mechanism) -> None:
-    """600 releases: means within 5 standard errors, root mean squared errors within 4.5 % (5 standard errors of 0.9 %).
+    """300 releases: means within 5 standard errors, root mean squared errors within 6 % (almost 5 standard errors).
 
-    Negative control: a plan with 10 % less noise is 5 standard errors outside the accepted band.
+    Negative control: a plan with 10 % less noise is 3 standard errors outside the accepted band.
     """
     plan = plan_of(mechanism)
     truths, deviations, covered = [], [[] for _ in MIXED], []
@@ -168,7 +168,7 @@ def test_releases_are_unbiased_with_the_promised_variance_and_coverage(mechanism
             truth = np.moveaxis(np.tensordot(block.dense(), truth, axes=(1, axis)), 0, axis)
         truths.append(truth.ravel())
     halves: dict[int, Any] = {}  # half the widths of the intervals, which do not depend on the noise
-    for seed in range(600):
+    for seed in range(300):
         release = plan.release(TABLE, entropy=NotPrivateEntropy(seed))
         for index, truth in enumerate(truths):
             answers = release.term(index)
@@ -180,13 +180,13 @@ def test_releases_are_unbiased_with_the_promised_variance_and_coverage(mechanism
         promised = plan.strategy.term_variances(term).ravel()
         errors = np.stack(deviations[index])
         assert (np.abs(errors.mean(axis=0)) < 5 * np.sqrt(promised / len(errors))).all()
-        assert np.mean(errors**2) == pytest.approx(np.mean(promised), rel=0.12)
+        assert np.mean(errors**2) == pytest.approx(np.mean(promised), rel=0.17)
         assert np.mean(promised) == pytest.approx(plan.term_variances[index], rel=1e-9)
     total = math.sqrt(
         sum(t.weight * np.sum(np.mean(np.stack(d) ** 2, axis=0)) for t, d in zip(MIXED, deviations, strict=True))
         / sum(t.weight * t.queries for t in MIXED)
     )
-    assert total == pytest.approx(plan.rmse, rel=0.045)
+    assert total == pytest.approx(plan.rmse, rel=0.06)
     assert total != pytest.approx(plan.rmse * 0.9, rel=0.045)
     assert 0.94 <= np.mean(np.concatenate(covered)) <= 0.98
 

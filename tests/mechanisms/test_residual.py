@@ -142,7 +142,7 @@ def test_predicted_variances_are_those_of_the_answers(workload: Workload) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("workload", [PLAIN, MIXED], ids=["plain", "mixed"])
 def test_intervals_cover_the_truth_as_often_as_they_say(workload: Workload) -> None:
-    """800 releases; each of the shares below has a standard error of at most 0.8 %, most far less.
+    """400 releases; each of the shares below has a standard error of at most 1.1 %, most far less.
 
     Negative control: intervals made 20 % shorter cover about 88 %, far below the accepted band.
     """
@@ -158,7 +158,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(workload: Workload) -> N
     cells = [TABLE.counts([clique])[clique].ravel() for clique in PLAIN.cliques]
     inside: dict[str, list[np.ndarray]] = {}
     short: list[np.ndarray] = []
-    for seed in range(800):
+    for seed in range(400):
         release = plan.release(TABLE, entropy=NotPrivateEntropy(seed))
         for clique, truth in zip(PLAIN.cliques, cells, strict=True):
             answers = release.marginal(*clique)
@@ -173,9 +173,9 @@ def test_intervals_cover_the_truth_as_often_as_they_say(workload: Workload) -> N
                 inside.setdefault(sql, []).append(covered)
     cell_shares = [np.mean(np.concatenate(inside[str(clique)])) for clique in PLAIN.cliques]
     sql_share = np.mean(np.concatenate([covered for sql in sqls for covered in inside[sql]]))
-    assert all(0.93 <= share <= 0.97 for share in cell_shares), cell_shares
-    assert 0.93 <= sql_share <= 0.97
-    assert np.mean(np.concatenate(short)) < 0.93
+    assert all(0.92 <= share <= 0.98 for share in cell_shares), cell_shares
+    assert 0.92 <= sql_share <= 0.98
+    assert np.mean(np.concatenate(short)) < 0.92
 
 
 def test_files_keep_everything(tmp_path: Path) -> None:
@@ -376,11 +376,11 @@ def test_what_does_not_fit_in_memory_is_refused_before_the_charge(
 
 
 def test_combinations_across_tables_have_exact_errors() -> None:
-    """The share of a = 1 among c = 1 minus that of b = 2: three tables at once, against 600 releases."""
+    """The share of a = 1 among c = 1 minus that of b = 2: three tables at once, against 300 releases."""
     plan = residual_plan(PLAIN, BUDGET)
     weighted = [(("a",), np.array([0.0, 1.0])), (("b", "c"), np.eye(3, 2)), (("b", "a"), -np.ones((3, 2)))]
     values, errors = [], set()
-    for seed in range(600):
+    for seed in range(300):
         release = plan.release(TABLE, entropy=NotPrivateEntropy(seed))
         assert isinstance(release, hush.Release)
         answer = release.combination(weighted)
@@ -389,8 +389,8 @@ def test_combinations_across_tables_have_exact_errors() -> None:
     counts = TABLE.counts([clique for clique, _ in weighted])
     truth = sum(float((counts[clique] * weights).sum()) for clique, weights in weighted)
     (error,) = errors
-    assert abs(np.mean(values) - truth) < 5 * error / np.sqrt(600)
-    assert np.std(values) == pytest.approx(error, rel=0.15)  # five standard errors of a standard deviation
+    assert abs(np.mean(values) - truth) < 5 * error / np.sqrt(300)
+    assert np.std(values) == pytest.approx(error, rel=0.2)  # five standard errors of a standard deviation
     assert isinstance(release, hush.Release)
     with pytest.raises(WorkloadError, match="no tables"):
         release.combination([])

@@ -156,7 +156,7 @@ def test_intervals_cover_the_truth_at_every_budget(name: str, size: int) -> None
 
     A right mechanism fails with probability below 1e-5 a check (4.3 standard errors of `runs` draws). Of 95 %
     intervals, those that hold 87 % are found with 150 runs in half of the cases, with 80 runs those that hold 84 %, and
-    with 40 runs those that hold 80 %. `test_mechanism_strategies.py` has 600 releases of every strategy.
+    with 40 runs those that hold 80 %. `test_mechanism_strategies.py` has 300 releases of every strategy.
     """
     mechanism, runs, workload, budgets = COVERED[name]
     found = rates(mechanism, runs, workload, budgets[size])
