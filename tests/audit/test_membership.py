@@ -47,7 +47,9 @@ def test_mechanisms_pass_and_controls_are_found(mechanism: Mechanism, budget: Bu
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "mechanism", [Residual(), AIM(preset="fast"), MST(), MWEM(rounds=2), PrivBayes(), DualQuery(), Independent()], ids=str
+    "mechanism",
+    [Residual(), AIM(preset="fast"), MST(), MWEM(rounds=2), PrivBayes(), DualQuery(), Independent()],
+    ids=str,
 )
 def test_every_other_mechanism_passes(mechanism: Mechanism) -> None:
     audit = MembershipAudit(mechanism, Budget(rho=0.1), runs=24, confidence=0.99)
