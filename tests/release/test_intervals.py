@@ -167,7 +167,7 @@ def test_intervals_cover_the_truth_at_every_budget(name: str, size: int) -> None
 
 @pytest.mark.slow
 def test_intervals_that_are_too_short_are_found() -> None:
-    """The control: intervals of 40 % of the width hold 21 % and 57 %, three standard errors below the limits or more."""
+    """The control: intervals of 40 % of the width hold 21 % and 57 %, 3 standard errors below the limits or more."""
     mechanism, _, workload, budgets = COVERED["residual"]
     runs = 120
     found = rates(mechanism, runs, workload, budgets[0], shrink=0.4)
