@@ -153,6 +153,7 @@ def _ask(
 
 
 def _facts(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The facts about some columns, by column and by the names that `_questions` gives them."""
     sql, prepared = source.dialect, {}
     for k in columns:
         x = f"c{k}"
@@ -305,20 +306,17 @@ def _binned(source: RowSource, kinds: Sequence[str], k: int, profile: ColumnProf
         counts = [f"count(*) FILTER (WHERE x < {sql.number(edge)}{no_point})" for edge in numbers]
         return _ask(source, kinds, [k], counts, number)
 
-    step = 1.0 if whole else _step(source, kinds, k, profile.spelling)
-    edges = crowded_edges(low, high + whole, below, least=step or 0.0)
-    return replace(profile, edges=edges, step=None if whole else step)
-
-
-def _step(source: RowSource, kinds: Sequence[str], k: int, spelling: NumberSpelling) -> float | None:
-    """1, 0.1, 0.01 and so on, by the decimals of a column's numbers; None if they have more than `MOST_DECIMALS`."""
-    sql, mark = source.dialect, re.escape(spelling.decimal)
-    exponent = sql.matches(f"c{k}", r".*[0-9.][eE][+-]?[0-9]+")
-    patterns = [rf"[^{mark}]*({mark}[0-9]{{0,{most}}}([^0-9].*)?)?" for most in range(MOST_DECIMALS + 1)]
-    number = {"x": f"({sql.spelled_number_or_null(f'c{k}', spelling)})"}
-    tests = [f"bool_and(x IS NULL OR ({sql.matches(f'c{k}', pattern)} AND NOT {exponent}))" for pattern in patterns]
-    fits = _ask(source, kinds, [k], tests, number)
-    return next((float(f"1e-{decimals}") for decimals, fit in enumerate(fits) if fit), None)
+    step: float | None = None
+    if not whole:
+        # 1, 0.1, 0.01 and so on, by the decimals of the numbers; None if they have more than `MOST_DECIMALS`.
+        mark, exponent = re.escape(profile.spelling.decimal), sql.matches(f"c{k}", r".*[0-9.][eE][+-]?[0-9]+")
+        patterns = [rf"[^{mark}]*({mark}[0-9]{{0,{most}}}([^0-9].*)?)?" for most in range(MOST_DECIMALS + 1)]
+        fitting = [sql.matches(f"c{k}", pattern) for pattern in patterns]
+        tests = [f"bool_and(x IS NULL OR ({fits} AND NOT {exponent}))" for fits in fitting]
+        answers = enumerate(_ask(source, kinds, [k], tests, number))
+        step = next((float(f"1e-{decimals}") for decimals, fits in answers if fits), None)
+    edges = crowded_edges(low, high + whole, below, least=1.0 if whole else step or 0.0)
+    return replace(profile, edges=edges, step=step)
 
 
 def _frequent(source: RowSource, kinds: Sequence[str], k: int, x: str) -> list[float]:

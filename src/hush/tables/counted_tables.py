@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from hush.core.arrays import Integers, reordered
+from hush.core.arrays import Integers
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError, SizeError
 from hush.schema import Column, Schema
@@ -13,7 +13,7 @@ from hush.tables.counting import Accumulator, Block, Codes, Layout, as_numpy
 from hush.tables.rows_per_unit import CappedRows
 from hush.tables.scan_plan import plan_scans
 from hush.tables.sources import BYTES_PER_COUNT, RowSource
-from hush.tables.table import CoarseTable, Counts, Progress, Table, check_counts
+from hush.tables.table import CoarseTable, Counts, Progress, Table, check_counts, in_given_order
 
 MOST_BLOCK_ROWS, MOST_BLOCK_BYTES = 2**19, 2**25
 
@@ -66,11 +66,6 @@ class MemoryTable(Table):
             blocks.append(block)
         return cls(schema, blocks, memory_limit=memory_limit, progress=None, source=source)
 
-    @property
-    def total_rows(self) -> int | None:
-        """The sum of the counts column; None without one."""
-        return self._total
-
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
         rows = sum(block.rows for block in self._blocks)
         weighted = self._total is not None
@@ -81,7 +76,7 @@ class MemoryTable(Table):
                 if progress is not None:
                     progress(number / len(self._blocks))
 
-        return tally(self._domain, cliques, self._layout, blocks(), rows=rows, weighted=weighted)
+        return tally(self.domain, cliques, self._layout, blocks(), rows=rows, weighted=weighted)
 
     def coarse(self, codes: Mapping[str, Integers]) -> CoarseTable:
         return _CoarseMemoryTable(self, codes, self._layout, self._blocks)
@@ -104,10 +99,7 @@ class _CoarseMemoryTable(CoarseTable):
         rows, weighted = sum(block.rows for block in self._blocks), self._table._total is not None
         distinct = list(dict.fromkeys(wanted.values()))
         exact = tally(self.domain, distinct, self._layout, iter(self._blocks), rows=rows, weighted=weighted)
-        return {
-            clique: exact[ordered] if clique == ordered else reordered(exact[ordered], ordered, clique).copy(order="C")
-            for clique, ordered in wanted.items()
-        }
+        return in_given_order(exact, wanted)
 
 
 def _recoded(block: Block, layout: Layout, domain: Domain, codes: Mapping[str, Integers]) -> Block:
@@ -202,8 +194,8 @@ class SourceTable(Table):
 
     def _capped_rows(self, cliques: Sequence[Clique]) -> CappedRows:
         """The rows with the columns that some cliques need."""
-        used = {name for clique in cliques for name in clique} or {self._domain.attributes[0]}
-        return CappedRows(self._source, self._schema, [column for column in self._schema if column.name in used])
+        used = {name for clique in cliques for name in clique} or {self.domain.attributes[0]}
+        return CappedRows(self._source, self.schema, [column for column in self.schema if column.name in used])
 
     @property
     def sends(self) -> bool:
@@ -222,7 +214,7 @@ class SourceTable(Table):
         """Counts of coded rows that are sent to the kernels; `merging` is a domain of merged levels and their codes."""
         rows = self._capped_rows(cliques)
         names = [column.name for column in rows.columns]
-        fine = self._domain.project(names)
+        fine = self.domain.project(names)
         layout = Layout.of([column.dtype for column in rows.columns])
         blocks, domain = encoded_blocks(rows, layout, progress), fine
         if merging is not None:
@@ -232,7 +224,7 @@ class SourceTable(Table):
         return tally(domain, cliques, layout, blocks, rows=self._rows, weighted=weighted)
 
     def _check_rows(self) -> None:
-        self._total = CappedRows(self._source, self._schema, self._schema.columns).check_all()
+        self._total = CappedRows(self._source, self.schema, self.schema.columns).check_all()
 
 
 class _CoarseSourceTable(CoarseTable):
@@ -252,8 +244,7 @@ class _CoarseSourceTable(CoarseTable):
         answers = super().counts([clique for clique in listed if clique not in wide])
         if wide:
             exact = self._table.streamed(list(dict.fromkeys(wide.values())), merging=(self.domain, self._codes))
-            for clique, ordered in wide.items():
-                answers[clique] = reordered(exact[ordered], ordered, clique).copy(order="C")
+            answers |= in_given_order(exact, wide)
         return {clique: answers[clique] for clique in listed}
 
     def _wide(self, cliques: Iterable[Sequence[str]]) -> list[Clique]:

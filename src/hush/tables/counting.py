@@ -8,7 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -87,7 +86,8 @@ class Accumulator:
     def __init__(self, plan: ScanPlan, layout: Layout, *, weighted: bool = False, threads: int | None = None) -> None:
         self._plan = plan
         self._layout = layout
-        self._threads = threads or usable_cores()
+        usable_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._threads = threads or usable_cores
         self._pool: ThreadPoolExecutor | None = None
         self._pending: list[Future[None]] = []
         self._results = np.empty(int(plan.cells.sum()), np.int64)
@@ -106,9 +106,7 @@ class Accumulator:
     def __enter__(self) -> Accumulator:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
@@ -209,13 +207,6 @@ def as_numpy(column: pa.Array) -> npt.NDArray[Any]:
 def exact_sum(weights: Counts) -> int:
     """The sum of nonnegative integers, exact beyond 64 bits: upper and lower halves are added separately."""
     return (int((weights >> 32).sum()) << 32) + int((weights & 0xFFFFFFFF).sum())
-
-
-def usable_cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _split(weights: npt.NDArray[np.float64], pieces: int) -> list[tuple[int, int]]:

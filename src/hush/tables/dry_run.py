@@ -96,16 +96,10 @@ class RowsPerUnit:
         """A table to choose `max_rows` by."""
         yield f"Rows used, for each max_rows (there are {self.units:,} values of {printable(self.unit)!r}):"
         yield ""
-        listed = [
-            (
-                f"{most:,}",
-                f"{kept:,}",
-                f"{kept / max(rows, 1):.1%}",
-                f"{most:,}x",
-                "now" if most == self.max_rows else "",
-            )
-            for most, kept in self.kept.items()
-        ]
+        listed = []
+        for most, kept in self.kept.items():
+            now = "now" if most == self.max_rows else ""
+            listed.append((f"{most:,}", f"{kept:,}", f"{kept / max(rows, 1):.1%}", f"{most:,}x", now))
         columns = (*number_columns("max_rows", "rows used", "of all rows", "noise"), TextColumn(heading=""))
         yield TextTable(columns=columns, rows=listed).text()
         yield ""
@@ -244,7 +238,14 @@ def _counted(source: RowSource, columns: Sequence[Column]) -> tuple[int, dict[st
     fits = {}
     for k, column in enumerate(columns):
         coded, other_rows, missing_rows, within_rows = counts[4 * k : 4 * k + 4]
-        refused = () if coded == rows else _refused(source, column)
+        refused: tuple[RefusedValues, ...] = ()
+        if coded != rows:
+            names, encoding = encoding_in(source, 0, column)
+            family = source.dialect.family(source.types[source.position(column.source)])
+            carried = {"stored": source.dialect.as_text(names.stored, family), LINE_ROWS: _weight(source)}
+            lines = encoded_rows(source, [(names, encoding)], carried)
+            select = f"SELECT stored, {LINE_ROWS} FROM ({lines}) AS coded WHERE k0 IS NULL AND {LINE_ROWS} > 0"
+            refused = _by_cause(source, select, RefusalCauses(column).of, [(names, encoding)])
         fits[column.name] = ColumnFit(
             name=column.source,
             kind=column.source_kind,
@@ -271,15 +272,6 @@ def _without_clamping(column: Column) -> Column | None:
     elif isinstance(column, Integer | Numeric | Date) and column.outside is Outside.CLAMP:
         return replace(column, outside=Outside.REFUSE)
     return None
-
-
-def _refused(source: RowSource, column: Column) -> tuple[RefusedValues, ...]:
-    """The refused values of a column by their causes, the most frequent first."""
-    names, encoding = encoding_in(source, 0, column)
-    stored = source.dialect.as_text(names.stored, source.dialect.family(source.types[source.position(column.source)]))
-    rows = encoded_rows(source, [(names, encoding)], {"stored": stored, LINE_ROWS: _weight(source)})
-    refused = f"SELECT stored, {LINE_ROWS} FROM ({rows}) AS coded WHERE k0 IS NULL AND {LINE_ROWS} > 0"
-    return _by_cause(source, refused, RefusalCauses(column).of, [(names, encoding)])
 
 
 def _by_cause(

@@ -74,14 +74,14 @@ class EngineTable(SourceTable):
 
     def _capped_rows(self, cliques: Sequence[Clique]) -> CappedRows:
         if self._kept:
-            return CappedRows(self._source, self._schema, self._schema.columns, numbers=self._summed, keep=True)
+            return CappedRows(self._source, self.schema, self.schema.columns, numbers=self._summed, keep=True)
         return super()._capped_rows(cliques)
 
     @property
     def _fits(self) -> bool:
         """Whether the coded rows are known to fit into half of the memory limit and into a result of the engine."""
         rows, most = self._source.rows, self._source.dialect.most_collected
-        size = math.inf if rows is None else rows * line_bytes(self._schema.columns, self._source.counts)
+        size = math.inf if rows is None else rows * line_bytes(self.schema.columns, self._source.counts)
         return size <= self._memory_limit // 2 and (most is None or WIRE_FACTOR * size <= most)
 
     @property
@@ -109,13 +109,13 @@ class EngineTable(SourceTable):
         try:
             held = MemoryTable.load(
                 self._source,
-                self._schema,
+                self.schema,
                 memory_limit=self._memory_limit,
-                rows=self._capped_rows([self._domain.attributes]),
+                rows=self._capped_rows([self.domain.attributes]),
             )
         except SizeError:
             return False
-        self._held, self._total = held, held.total_rows
+        self._held, self._total = held, held._total
         return True
 
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
@@ -143,10 +143,10 @@ class EngineTable(SourceTable):
         super().require_sums(queries)
         if self._kept and not self._checked:
             names = {query.grid.column for query in queries} | {column.name for column in self._summed}
-            self._summed = tuple(column for column in self._schema if column.name in names)
+            self._summed = tuple(column for column in self.schema if column.name in names)
 
     def _sum(self, queries: Sequence[SumQuery]) -> dict[SumQuery, Counts]:
-        return sum_values(self._source, self._schema, queries, kept=self._summed if self._kept else ())
+        return sum_values(self._source, self.schema, queries, kept=self._summed if self._kept else ())
 
     def choose(self, cliques: Sequence[Clique], ways: Sequence[Way] | None = None) -> tuple[Way, ScanPlan]:
         """The way of least predicted time, and its plan of scans; reads no row."""
@@ -169,7 +169,7 @@ class EngineTable(SourceTable):
         able = [way for way in self._ways if way is not Way.STREAM or self.sends]
         predicted = {}
         for way in (able or self._ways) if ways is None else ways:
-            plan = plan_scans(self._domain.sizes(names), positions, rows=lines, costs=engine.scans[way])
+            plan = plan_scans(self.domain.sizes(names), positions, rows=lines, costs=engine.scans[way])
             passes = 1 if way is Way.STREAM else -(-len(plan.scans) // source.dialect.most_keys)
             capped = self.unit.column is not None and not self._kept
             time = engine.predicted(way, plan, rows=lines, coding=coding, capped=capped, passes=passes)

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from hush.core.errors import DataError
 from hush.schema.column import canonical
 from hush.schema.number_spelling import NumberSpelling
-from hush.tables.dialects.dialect import attempt
+from hush.tables.dialects.dialect import attempt, is_a
 from hush.tables.rows_per_unit import exact_digits, number_id
 from hush.tables.sources import gathered
 
@@ -41,10 +41,14 @@ Conversion = Callable[[Any, Sequence[int], SpellingOf], pa.Table | pa.RecordBatc
 def spelling_of(unit: str | None = None, spellings: Spellings = NO_SPELLINGS, counts: str | None = None) -> SpellingOf:
     """How objects become text, by the name of their column: the ids of `unit` and the `counts` are never rounded."""
 
+    def spelled_text(decimal: str, value: Any, name: str) -> str | None:
+        text = text_of(value, name)
+        return text.replace(".", decimal) if isinstance(value, NUMBER_OBJECTS) and text is not None else text
+
     def choose(name: str) -> Spelling:
         if name in (unit, counts):
             return id_of if name == unit else count_of
-        return partial(_spelled_text, spellings[name]) if name in spellings else text_of
+        return partial(spelled_text, spellings[name].decimal) if name in spellings else text_of
 
     return choose
 
@@ -63,11 +67,6 @@ def recognised(source: Any) -> tuple[str, list[str], Conversion] | None:
     if is_a(source, "polars", "DataFrame"):
         return "the DataFrame", source.columns, from_polars
     return None
-
-
-def is_a(source: object, package: str, name: str) -> bool:
-    """Whether an object is of a class of a package, which need not be installed."""
-    return any(cls.__name__ == name and cls.__module__.split(".")[0] == package for cls in type(source).__mro__)
 
 
 # Conversions take columns by position, since names may repeat.
@@ -201,12 +200,6 @@ def count_of(value: Any, name: str) -> str | None:
 
 
 EXACT_SPELLINGS: tuple[Spelling, ...] = (id_of, count_of)  # of numbers that must not be rounded
-
-
-def _spelled_text(spelling: NumberSpelling, value: Any, name: str) -> str | None:
-    """A Python object as text; a number in the spelling of the column's texts."""
-    text = text_of(value, name)
-    return text.replace(".", spelling.decimal) if isinstance(value, NUMBER_OBJECTS) and text is not None else text
 
 
 def _moment(text: str) -> str:

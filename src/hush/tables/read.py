@@ -19,7 +19,7 @@ from hush.schema import ROW, Integer, Numeric, Schema, Unit
 from hush.tables import frames
 from hush.tables.counted_tables import MemoryTable, StreamTable, line_bytes
 from hush.tables.counting import as_numpy
-from hush.tables.dialects.dialect import Dialect, attempt
+from hush.tables.dialects.dialect import Dialect, attempt, is_a
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.dialects.postgres import POSTGRES
 from hush.tables.dialects.spark import SPARK
@@ -28,6 +28,7 @@ from hush.tables.engine_tables import SQL_WAYS, EngineTable
 from hush.tables.formats.file_sources import file_source
 from hush.tables.row_filter import RowFilter
 from hush.tables.rows_per_unit import CappedRows, encoded_rows
+from hush.tables.scan_plan import Way
 from hush.tables.sources import COUNT_NAME, RowSource, check_counts_column, find_column, gathered, row_count
 from hush.tables.table import Counts, Progress, Table
 
@@ -60,18 +61,17 @@ def read(
 
     A path is that of a CSV, Parquet or Excel file, a pattern of such files, a folder of Parquet, or a DuckDB or SQLite
     file with `table` or `query`; `"-"` is standard input. A database is a DuckDB, psycopg or ADBC connection, or an
-    address such as `postgresql://user@host/db`, with `table` or `query`. Rows of PostgreSQL stay there: it codes and
-    counts them. No statement may take more seconds than `timeout`, an hour by default.
+    address such as `postgresql://user@host/db`, with `table` or `query`. PostgreSQL codes and counts its rows itself;
+    no statement may take more seconds than `timeout`, an hour by default.
 
     `schema` may be a Domain, for a table of codes 0 .. size-1, or the path of a schema file. `where` is a condition in
-    SQL that selects rows of a file or a frame, such as `age >= 18`; databases take it in `query`. `unit` names the id
-    column of the people to protect, and at most `max_rows_per_unit` rows of each are used; the default is the schema's
-    unit. `counts` names the column of an aggregated table that says how many rows each line stands for; every row is
-    then a unit of its own.
+    SQL that selects rows of a file or a frame, such as `age >= 18`. `unit` names the id column of the people to
+    protect, of whom at most `max_rows_per_unit` rows each are used; the default is the schema's unit. `counts` names
+    the column of an aggregated table that says how many rows each line stands for; every row is then its own unit.
 
-    `engine="memory"` encodes all rows once and holds the codes, `"stream"` reads the source anew for each count in
-    bounded memory, `"sql"` lets the database count; all give the same counts. `"auto"` holds the codes if they fit in
-    half of `memory_limit`, and streams otherwise. `progress` is called with the fraction done.
+    `engine="memory"` holds the codes of all rows, `"stream"` reads the source anew for each count, `"sql"` lets the
+    database count; all give the same counts. `"auto"` holds the codes if they fit in half of `memory_limit`.
+    `progress` is called with the fraction done.
 
     >>> import pyarrow as pa
     >>> table = read(pa.table({"sex": [0, 1, 1], "race": [2, 0, 2]}), Domain({"sex": 2, "race": 3}))
@@ -89,22 +89,19 @@ def read(
     limit = bytes_of(memory_limit)
     connect = partial(DUCKDB.connect, limit // 2)
     opened = open_source(source, declared, table, query, connect, where=where, counts=counts, timeout=timeout)
-    # Choose the kind of table.
+    # Let the engine count, or hold the codes if they seem to fit; if they do not after all, stream.
     if opened.once and engine in {"stream", "sql"}:
         raise DataError(f"engine={engine!r}: {opened.name} can be read only once; use engine='memory'")
-    if engine == "stream":
-        return StreamTable(opened, declared, memory_limit=limit, progress=progress)
-    if engine == "sql":
-        return EngineTable(opened, declared, ways=SQL_WAYS, memory_limit=limit, progress=progress)
-    if opened.dialect.remote and engine == "auto":
-        return EngineTable(opened, declared, memory_limit=limit, progress=progress)
-    # Hold the codes if they seem to fit; if they do not after all, stream.
+    if engine == "sql" or (engine == "auto" and opened.dialect.remote):
+        ways = SQL_WAYS if engine == "sql" else tuple(Way)
+        return EngineTable(opened, declared, ways=ways, memory_limit=limit, progress=progress)
+    held = engine == "memory" or opened.once
     fits = opened.rows is None or opened.rows * line_bytes(declared.columns, counts) <= limit
-    if engine == "memory" or opened.once or fits:
+    if held or (engine == "auto" and fits):
         try:
             return MemoryTable.load(opened, declared, memory_limit=limit, progress=progress)
         except SizeError:
-            if engine == "memory" or opened.once:
+            if held:
                 raise
     return StreamTable(opened, declared, memory_limit=limit, progress=progress)
 
@@ -179,14 +176,11 @@ def _with_unit(schema: Schema, unit: str | Unit | None, max_rows: int | None) ->
     if unit is None and max_rows is None:
         return schema
     if isinstance(unit, Unit) and max_rows is None:
-        chosen = unit
-    else:
-        stated = unit if isinstance(unit, Unit) else None
-        column = unit if isinstance(unit, str) else (stated or schema.unit).column
-        if max_rows is None:
-            max_rows = schema.unit.max_rows if column == schema.unit.column else 1
-        chosen = Unit(column=column, max_rows=max_rows)
-    return schema.with_unit(chosen)
+        return schema.with_unit(unit)
+    column = unit if isinstance(unit, str) else (unit or schema.unit).column
+    if max_rows is None:
+        max_rows = schema.unit.max_rows if column == schema.unit.column else 1
+    return schema.with_unit(Unit(column=column, max_rows=max_rows))
 
 
 def open_source(
@@ -208,60 +202,48 @@ def open_source(
     if counts is not None:
         check_counts_column(counts, schema)
     condition = None if where is None else RowFilter.parse(where)
-    opened = _opened(source, schema, table, query, connect, condition, counts, partly, timeout)
-    if condition is not None:
-        opened = condition.applied(opened, schema.spellings)
-    return opened if counts is None else replace(opened, counts=counts)
-
-
-def _opened(
-    source: Any,
-    schema: Schema,
-    table: str | None,
-    query: str | None,
-    connect: Callable[..., Any],
-    condition: RowFilter | None,
-    counts: str | None,
-    partly: bool,
-    timeout: float | None,
-) -> RowSource:
-    """The rows of a source, with the columns of the schema, of its unit, of a condition and of the counts."""
-    # A connection or the address of a database.
-    for dialect in DIALECTS:
-        if dialect.holds(source):
-            return dialect.open_table(source, table, query, timeout=timeout)
     # Files and frames are read only as far as the job needs their columns.
     unit = schema.unit.column
     extra = [name for name in (unit, counts, *(condition.columns if condition else ())) if name is not None]
     needed = list(dict.fromkeys([*(column.source for column in schema), *extra]))
     spell = frames.spelling_of(unit, schema.spellings, counts)
-    if isinstance(source, str | Path):
-        return file_source(source, needed, connect, table=table, query=query, spell=spell, partly=partly)
-    if table is not None or query is not None:
+    # Open a connection or the address of a database, a file, or a frame.
+    dialect = next((dialect for dialect in DIALECTS if dialect.holds(source)), None)
+    if dialect is not None:
+        opened = dialect.open_table(source, table, query, timeout=timeout)
+    elif isinstance(source, str | Path):
+        opened = file_source(source, needed, connect, table=table, query=query, spell=spell, partly=partly)
+    elif table is not None or query is not None:
         raise DataError("table= and query= go with connections and files of databases only; drop them")
-    if frames.is_a(source, "polars", "LazyFrame"):
-        source = _collected(source, needed, partly)
+    else:
+        opened = _open_frame(source, needed, spell, connect, partly)
+    # Select the rows, and name the column of counts.
+    if condition is not None:
+        opened = condition.applied(opened, schema.spellings)
+    return opened if counts is None else replace(opened, counts=counts)
+
+
+def _open_frame(
+    source: Any, needed: Sequence[str], spell: frames.SpellingOf, connect: Callable[..., Any], partly: bool
+) -> RowSource:
+    """The needed columns of a pandas, polars or Arrow table."""
+    if is_a(source, "polars", "LazyFrame"):
+        failed = "the LazyFrame cannot be collected; collect it yourself to see why"
+        names = attempt(lambda: source.collect_schema().names(), failed)
+        needed = [name for name in needed if name in names] if partly else needed
+        _positions(needed, names, "the LazyFrame")
+        plain = not any(name.startswith("^") for name in needed)  # polars would take such a name for a pattern
+        source = attempt((source.select(needed) if plain else source).collect, failed)
     frame = frames.recognised(source)
     if frame is None:
         raise DataError(f"source of type {type(source).__name__}: expected {ACCEPTED_SOURCES}")
     name, columns, convert = frame
-    is_pandas = frames.is_a(source, "pandas", "DataFrame")
+    is_pandas = is_a(source, "pandas", "DataFrame")
     indexed = {str(label) for label in source.index.names} - set(columns) if is_pandas else set()
     if partly:
         needed = [column for column in needed if column in columns]
     positions = _positions(needed, columns, name, indexed)
     return DUCKDB.open_frame(name, needed, convert(source, positions, spell), connect())
-
-
-def _collected(source: Any, needed: Sequence[str], partly: bool) -> Any:
-    """The needed columns of a polars LazyFrame as a DataFrame."""
-    failed = "the LazyFrame cannot be collected; collect it yourself to see why"
-    names = attempt(lambda: source.collect_schema().names(), failed)
-    needed = [name for name in needed if name in names] if partly else needed
-    _positions(needed, names, "the LazyFrame")
-    if not any(name.startswith("^") for name in needed):  # polars would take such a name for a pattern
-        source = source.select(needed)
-    return attempt(source.collect, failed)
 
 
 def _positions(needed: Sequence[str], columns: Sequence[str], where: str, indexed: Collection[str] = ()) -> list[int]:

@@ -83,14 +83,14 @@ class CappedRows:
             calls.append(partial(row_count, source))
         expressions = gathered(calls)
         self._encodings: list[tuple[Names, Encoding]] = expressions[: len(self.columns)]
-        names = [
-            *(["unit"] if schema.unit.column is not None else []),
-            *([] if source.counts is None else [COUNT_NAME]),
-        ]
         # Join them to one SELECT.
+        names = [*(["unit"] if self._unit.column is not None else []), *([COUNT_NAME] if source.counts else [])]
         carried = dict(zip(names, expressions[len(self.columns) :], strict=True))
         self._numbers = [f"v{index}" for index in range(len(numbers))]
-        carried |= {name: number_in(source, column) for name, column in zip(self._numbers, numbers, strict=True)}
+        for name, column in zip(self._numbers, numbers, strict=True):
+            at = source.position(column.name)
+            encoding = encode_number(column, source.types[at], Names.numbered(0, f"c{at}"), source.dialect)
+            carried[name] = encoding.prepare  # of any size; NaN if it is missing, NULL if it is no number
         self._encoded_sql = encoded_rows(source, self._encodings, carried)
         if source.counts is not None:
             self._encoded_sql = f"SELECT * FROM ({self._encoded_sql}) AS lines WHERE {COUNT_NAME} IS DISTINCT FROM 0"
@@ -212,12 +212,6 @@ def encoding_in(source: RowSource, index: int, column: Column) -> tuple[Names, E
     at = source.position(column.source)
     names = Names.numbered(index, f"c{at}")
     return names, encode(column, source.types[at], names, source.dialect)
-
-
-def number_in(source: RowSource, column: Column) -> str:
-    """SQL of the number in a column, of any size; NaN if it is missing, NULL if it is no number."""
-    at = source.position(column.name)
-    return encode_number(column, source.types[at], Names.numbered(0, f"c{at}"), source.dialect).prepare
 
 
 def unit_id(source: RowSource, name: str) -> str:

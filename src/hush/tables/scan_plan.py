@@ -26,7 +26,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from hush.core.arrays import Booleans, Integers
+from hush.core.arrays import Integers
 from hush.tables import _kernels
 
 
@@ -93,6 +93,7 @@ def plan_scans(
     sizes: Sequence[int], cliques: Sequence[Sequence[int]], *, rows: float, costs: Costs = KERNEL_COSTS
 ) -> ScanPlan:
     """Plan the scans of distinct cliques, given as increasing positions, for a table of about `rows` rows."""
+    # The cliques as rows of positions, largest first, merged into scans by predicted time.
     extents = np.array(sizes, dtype=np.int64)
     lengths = np.array([len(clique) for clique in cliques], dtype=np.int64)
     longest = max(1, int(lengths.max(initial=0)))
@@ -113,39 +114,32 @@ def plan_scans(
         float(SPARE_CELLS + cells.sum()),
         (costs.per_row, costs.per_miss, costs.near, costs.per_cell),
     )
-    chosen_scan = np.empty(len(cliques), dtype=np.int64)
-    chosen_scan[order] = scan_of
-    return _sorted_plan(extents, padded, lengths, cells, member, chosen_scan)
-
-
-def _sorted_plan(
-    sizes: Integers, cliques: Integers, lengths: Integers, cells: Integers, member: Booleans, chosen: Integers
-) -> ScanPlan:
-    """Sort the scans so that those with the same leading attributes follow each other."""
+    # Sort the scans so that those with the same leading attributes follow each other.
     scan_lengths = member.sum(axis=1)
-    longest = max(1, int(scan_lengths.max(initial=0)))
     scan, attribute = np.nonzero(member)
     position = np.arange(len(scan)) - np.repeat(np.cumsum(scan_lengths) - scan_lengths, scan_lengths)
-    scans = np.full((len(member), longest), -1, dtype=np.int64)
+    scans = np.full((len(member), max(1, int(scan_lengths.max(initial=0)))), -1, dtype=np.int64)
     scans[scan, position] = attribute
-    order = np.lexsort(scans.T[::-1])
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    scans, scan_lengths = scans[order], scan_lengths[order]
+    sorted_scans = np.lexsort(scans.T[::-1])
+    rank = np.empty(len(scans), dtype=np.int64)
+    rank[sorted_scans] = np.arange(len(scans))
+    scans, scan_lengths = scans[sorted_scans], scan_lengths[sorted_scans]
+    chosen = np.empty(len(cliques), dtype=np.int64)
+    chosen[order] = rank[scan_of]
+    # How many attributes a scan shares with the one before; the kernel keeps no prefix with a scan's last attribute.
     equal = (scans[1:] == scans[:-1]) & (scans[1:] >= 0)
     shared = np.zeros(len(scans), dtype=np.int64)
-    # the kernel keeps no prefix that includes the last attribute of a scan
     shared[1:] = np.minimum(np.logical_and.accumulate(equal, axis=1).sum(axis=1), np.maximum(scan_lengths[:-1] - 1, 0))
     return ScanPlan(
-        sizes=sizes,
-        cliques=cliques,
+        sizes=extents,
+        cliques=padded,
         lengths=lengths,
         cells=cells,
         scans=scans,
         scan_lengths=scan_lengths,
-        scan_cells=np.where(scans >= 0, sizes[scans], 1).prod(axis=1),
+        scan_cells=np.where(scans >= 0, extents[scans], 1).prod(axis=1),
         shared=shared,
-        chosen=rank[chosen],
+        chosen=chosen,
     )
 
 

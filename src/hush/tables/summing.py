@@ -49,6 +49,7 @@ def sum_values(
 
 
 def _summed(source: RowSource, schema: Schema, query: SumQuery, kept: Sequence[Column]) -> Counts:
+    """The sums of one query."""
     grid, dialect = query.grid, source.dialect
     # SQL of the number and the codes of each row, and of its cell.
     column, names = schema[grid.column], {grid.column, *query.clique}

@@ -15,7 +15,7 @@ from hush.core.arrays import Integers, merged_along, reordered
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError, DomainError, SizeError
 from hush.core.memory import available_memory, readable
-from hush.schema import Schema, Unit
+from hush.schema import Schema
 from hush.tables.sources import BYTES_PER_COUNT, LARGEST_TOTAL, RowSource, too_many_rows
 from hush.tables.summing import check_sum, sum_values, unreadable
 
@@ -55,6 +55,14 @@ def check_counts(domain: Domain, cliques: Iterable[Clique], limit: int, *, cell_
         )
 
 
+def in_given_order(exact: Mapping[Clique, Counts], wanted: Mapping[Clique, Clique]) -> dict[Clique, Counts]:
+    """The counts of each clique as it was given, from the counts with its attributes in domain order."""
+    return {
+        clique: exact[ordered] if clique == ordered else reordered(exact[ordered], ordered, clique).copy(order="C")
+        for clique, ordered in wanted.items()
+    }
+
+
 class Table(ABC):
     """A source of exact counts for a list of cliques: all that mechanisms ask of data.
 
@@ -66,28 +74,12 @@ class Table(ABC):
     """
 
     def __init__(self, schema: Schema, *, memory_limit: int, progress: Progress | None = None) -> None:
-        self._schema = schema
-        self._domain = schema.domain
+        self.schema, self.domain, self.unit = schema, schema.domain, schema.unit
         self._memory_limit = memory_limit
         self._progress = progress
         self._checked = False
         self._source: RowSource | None = None  # from which rows can be read again
         self._total: int | None = None  # sum of the counts column, once it is read; private
-
-    @property
-    def schema(self) -> Schema:
-        """The columns and their levels."""
-        return self._schema
-
-    @property
-    def domain(self) -> Domain:
-        """Names and sizes of the columns."""
-        return self._domain
-
-    @property
-    def unit(self) -> Unit:
-        """Whose presence is hidden."""
-        return self._schema.unit
 
     def counts(self, cliques: Iterable[Sequence[str]], *, progress: Progress | None = None) -> dict[Clique, Counts]:
         """Exact counts of each clique, int64, with one axis per attribute in the order given.
@@ -99,18 +91,13 @@ class Table(ABC):
         """
         wanted = self._wanted(cliques)
         distinct = list(dict.fromkeys(wanted.values()))
-        self._check_size(distinct)
-        if not distinct:
-            return {}
-        exact = self._count(distinct, progress or self._progress)
-        return {
-            clique: exact[ordered] if clique == ordered else reordered(exact[ordered], ordered, clique).copy(order="C")
-            for clique, ordered in wanted.items()
-        }
+        check_counts(self.domain, distinct, self._memory_limit, cell_bytes=self._cell_bytes)
+        return in_given_order(self._count(distinct, progress or self._progress), wanted) if distinct else {}
 
     def require(self, cliques: Iterable[Sequence[str]]) -> None:
         """Refuse unknown names, and cliques whose counts would not fit in memory together; reads no row."""
-        self._check_size(set(self._wanted(cliques).values()))
+        distinct = set(self._wanted(cliques).values())
+        check_counts(self.domain, distinct, self._memory_limit, cell_bytes=self._cell_bytes)
 
     @property
     def countable_cells(self) -> float:
@@ -122,9 +109,6 @@ class Table(ABC):
         weighted = self._source is not None and self._source.counts is not None
         return BYTES_PER_WEIGHTED_CELL if weighted else BYTES_PER_CELL
 
-    def _check_size(self, cliques: Iterable[Clique]) -> None:
-        check_counts(self._domain, cliques, self._memory_limit, cell_bytes=self._cell_bytes)
-
     def coarse(self, codes: Mapping[str, Integers]) -> CoarseTable:
         """The same rows with merged levels: for some columns, `codes` has the merged level of each code."""
         return CoarseTable(self, codes)
@@ -133,7 +117,7 @@ class Table(ABC):
         """Refuse sums of values that this table cannot compute; reads no row."""
         self.require([query.clique for query in queries])
         for query in queries:
-            check_sum(query, self._schema)
+            check_sum(query, self.schema)
         if self._source is None or self._source.once:
             raise unreadable([query.clique for query in queries])
 
@@ -150,7 +134,7 @@ class Table(ABC):
     def _sum(self, queries: Sequence[SumQuery]) -> dict[SumQuery, Counts]:
         """Exact sums of queries that were checked."""
         assert self._source is not None  # noqa: S101
-        return sum_values(self._source, self._schema, queries)
+        return sum_values(self._source, self.schema, queries)
 
     def check(self, most_rows: int = LARGEST_TOTAL) -> None:
         """Read every row, and raise DataError if a value is refused, before a budget is charged.
@@ -183,16 +167,16 @@ class Table(ABC):
         """Each clique as given, with its attributes in domain order."""
         if isinstance(cliques, str):
             raise DomainError(f"cliques = {cliques!r}: expected a list of tuples, such as [({cliques!r},)]")
-        position = {name: number for number, name in enumerate(self._domain)}
+        position = {name: number for number, name in enumerate(self.domain)}
         wanted = {}
         for names in cliques:
-            clique = self._domain.check(names)
+            clique = self.domain.check(names)
             wanted[clique] = tuple(sorted(clique, key=position.__getitem__))
         return wanted
 
     def __repr__(self) -> str:
         unit = "row" if self.unit.column is None else f"{self.unit.column} (at most {self.unit.max_rows} rows)"
-        return f"{type(self).__name__}({', '.join(self._domain)}; unit: {unit})"
+        return f"{type(self).__name__}({', '.join(self.domain)}; unit: {unit})"
 
 
 class CoarseTable:

@@ -98,9 +98,7 @@ class Dialect(ABC):
     keeps: ClassVar[bool] = False  # whether the engine can keep coded rows until a snapshot ends
     drafts: ClassVar[bool] = True  # whether `column_profiles` may query the engine
     most_keys: ClassVar[int] = 256  # in one statement; there may be thousands of cliques
-    fence: ClassVar[str] = (
-        ""  # ends a subquery, so that the planner does not copy its expressions to where they are used
-    )
+    fence: ClassVar[str] = ""  # ends a subquery, so that the planner does not copy its expressions into others
     latest_day: ClassVar[str]  # a DATE later than any date of a source
     no_moment: ClassVar[str]  # a TIMESTAMP that no source holds
 
@@ -433,6 +431,11 @@ def checked_timeout(seconds: float | None) -> float:
     if seconds is None:
         return DEFAULT_TIMEOUT
     return check_number(DataError, "timeout", seconds, above=0, most=LARGEST_TIMEOUT, hint=", in seconds")
+
+
+def is_a(source: object, package: str, name: str) -> bool:
+    """Whether an object is of a class of a package, which need not be installed."""
+    return any(cls.__name__ == name and f"{cls.__module__}.".startswith(f"{package}.") for cls in type(source).__mro__)
 
 
 def check_one_given(database: str, table: str | None, query: str | None) -> None:

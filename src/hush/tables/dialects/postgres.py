@@ -141,7 +141,14 @@ class PostgreSQL(Dialect):
 
     def written(self, x: str, family: Family) -> str:
         if family in (Family.FLOAT, Family.DOUBLE):
-            return self._digits(x)
+            # The shortest digits of a float as every engine writes them: an exponent from 1e16 on, and `inf`.
+            m = f"rpad(translate(split_part(CAST(abs({x}) AS TEXT), 'e', 1), '.', ''), 17, '0')"
+            fraction = f"coalesce(nullif(rtrim(substr({m}, 17), '0'), ''), '0')"
+            return (
+                f"CASE WHEN abs({x}) = 'Infinity' THEN CASE WHEN {x} > 0 THEN 'inf' ELSE '-inf' END "
+                f"WHEN abs({x}) >= 1e15 AND abs({x}) < 1e16 THEN CASE WHEN {x} < 0 THEN '-' ELSE '' END "
+                f"|| left({m}, 16) || '.' || {fraction} ELSE CAST({x} AS TEXT) END"
+            )
         text = f"CAST({x} AS TEXT)"
         if family in (Family.DATE, Family.TIMESTAMP):  # its era where DuckDB writes it
             text = f"regexp_replace({text}, '^([0-9-]+)(.*) BC$', '\\1 (BC)\\2')"
@@ -152,16 +159,6 @@ class PostgreSQL(Dialect):
 
     def float_text(self, x: str) -> str:
         return f"(SELECT {super().float_text('d')} FROM (SELECT {x} AS d OFFSET 0) AS shortest)"
-
-    def _digits(self, d: str) -> str:
-        """The shortest digits of a float as every engine writes them: an exponent from 1e16 on, and `inf`."""
-        m = f"rpad(translate(split_part(CAST(abs({d}) AS TEXT), 'e', 1), '.', ''), 17, '0')"
-        fraction = f"coalesce(nullif(rtrim(substr({m}, 17), '0'), ''), '0')"
-        return (
-            f"CASE WHEN abs({d}) = 'Infinity' THEN CASE WHEN {d} > 0 THEN 'inf' ELSE '-inf' END "
-            f"WHEN abs({d}) >= 1e15 AND abs({d}) < 1e16 THEN CASE WHEN {d} < 0 THEN '-' ELSE '' END "
-            f"|| left({m}, 16) || '.' || {fraction} ELSE CAST({d} AS TEXT) END"
-        )
 
     def as_id(self, x: str, family: Family) -> str:
         text = super().as_id(x, family)
@@ -266,9 +263,7 @@ class PostgreSQL(Dialect):
     # Sessions
 
     def holds(self, source: object) -> bool:
-        if isinstance(source, str):
-            return source.startswith(ADDRESS_SCHEMES)
-        return is_connection(source)
+        return source.startswith(ADDRESS_SCHEMES) if isinstance(source, str) else is_connection(source)
 
     def open_table(
         self, source: Any, table: str | None, query: str | None, *, timeout: float | None = None
@@ -313,10 +308,8 @@ class PostgreSQL(Dialect):
             return parsed[0].sql(dialect="postgres", comments=False)
         table_names = self.table_names(str(table))
         for table_name in table_names if str(table).count(".") <= 2 else table_names[:1]:
-            (known,) = attempt(partial(connection.rows, "SELECT to_regclass($1) IS NOT NULL", (table_name,)), explain)[
-                0
-            ]
-            if known:
+            lookup = partial(connection.rows, "SELECT to_regclass($1) IS NOT NULL", (table_name,))
+            if attempt(lookup, explain)[0][0]:
                 return f"SELECT * FROM {table_name}"
         raise DataError(f"{name}: {_MESSAGE_OF_STATE['42P01']}")
 

@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pyarrow as pa
 
 from hush.core.errors import DataError, HushError
+from hush.tables.dialects.dialect import is_a
 
 Result = TypeVar("Result")
 ADDRESS_SCHEMES = ("postgresql://", "postgres://")
@@ -68,7 +69,15 @@ class PostgresConnection:
             finally:
                 self._depth -= 1
             return
-        self._begin()
+        # Start the transaction, on a new connection if the old one broke while idle: nothing was read from it.
+        fresh = self._driver is None
+        try:
+            self._start()
+        except ServerTrouble as trouble:
+            if fresh or str(trouble)[:2] not in {"08", "57"}:
+                raise
+            self._driver = None
+            self._start()
         self._depth = 1
         try:
             yield
@@ -77,19 +86,9 @@ class PostgresConnection:
             with suppress(ServerTrouble):
                 self.execute("ROLLBACK")
 
-    def _begin(self) -> None:
-        """Start the transaction, on a new connection if the old one broke while idle: nothing was read from it."""
-        fresh = self._driver is None
+    def _start(self) -> None:
+        """Begin the transaction of a snapshot, with its settings."""
         settings = {**TRANSACTION_SETTINGS, "statement_timeout": f"{max(1, round(1000 * self.timeout))}ms"}
-        try:
-            self._start(settings)
-        except ServerTrouble as trouble:
-            if fresh or str(trouble)[:2] not in {"08", "57"}:
-                raise
-            self._driver = None
-            self._start(settings)
-
-    def _start(self, settings: dict[str, str]) -> None:
         if self._driver is None:
             self._driver = _connected(self._open)
             weakref.finalize(self, _close, self._driver, self._cursors)
@@ -246,7 +245,7 @@ def driver_of(source: Any) -> Callable[[], Any]:
             "" if "connect_timeout" in source else f"{'&' if '?' in source else '?'}connect_timeout={CONNECT_SECONDS}"
         )
         return lambda: driver().connect(source + limit, autocommit=True)
-    if _of(source, "adbc_driver_manager"):
+    if is_a(source, "adbc_driver_manager", "Connection"):
         return source.adbc_clone  # type: ignore[no-any-return]
     parameters = {**source.info.get_parameters(), "password": source.info.password}
     escaped = {key: str(value).replace("\\", "\\\\").replace("'", "\\'") for key, value in parameters.items() if value}
@@ -265,19 +264,11 @@ def driver() -> Any:
 
 def is_connection(source: object) -> bool:
     """Whether an object is a connection of psycopg, or an ADBC connection to PostgreSQL; imports neither."""
-    if _of(source, "psycopg"):
+    if is_a(source, "psycopg", "Connection"):
         return hasattr(source, "pgconn")
     connection: Any = source
-    return (
-        _of(source, "adbc_driver_manager")
-        and "postgres" in str(connection.adbc_get_info().get("vendor_name", "")).lower()
-    )
-
-
-def _of(source: object, package: str) -> bool:
-    """Whether an object is a connection of a package."""
-    kinds = type(source).__mro__
-    return any(kind.__name__ == "Connection" and kind.__module__.split(".")[0] == package for kind in kinds)
+    adbc = is_a(source, "adbc_driver_manager", "Connection")
+    return adbc and "postgres" in str(connection.adbc_get_info().get("vendor_name", "")).lower()
 
 
 def shown_address(address: str) -> str:

@@ -35,9 +35,10 @@ from hush.tables.dialects.dialect import (
     check_one_given,
     checked_timeout,
     each_batch,
+    is_a,
     type_name,
 )
-from hush.tables.dialects.spark_sessions import SparkFrame, is_frame, is_session
+from hush.tables.dialects.spark_sessions import SparkFrame
 from hush.tables.scan_plan import KERNEL_COSTS, Costs, EngineCosts, Way
 from hush.tables.sources import RowSource
 
@@ -208,13 +209,13 @@ class Spark(Dialect):
     # Sessions
 
     def holds(self, source: object) -> bool:
-        return is_frame(source) or is_session(source)
+        return is_a(source, "pyspark.sql", "DataFrame") or is_a(source, "pyspark.sql", "SparkSession")
 
     def open_table(
         self, source: Any, table: str | None, query: str | None, *, timeout: float | None = None
     ) -> RowSource:
         name, frame, seconds = "the Spark DataFrame", source, checked_timeout(timeout)
-        if is_session(source):
+        if is_a(source, "pyspark.sql", "SparkSession"):
             check_one_given("a Spark session", table, query)
             name = f"the table {table!r} of Spark" if query is None else "the query on Spark"
             advice = "check its name and that you may read it" if query is None else "run it yourself to see why"

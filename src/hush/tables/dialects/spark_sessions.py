@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,20 +49,6 @@ MISSING_JAVA = (
     "Spark needs Java 17 or newer, and there is none: set JAVA_HOME to one, install it (Debian: apt install "
     "default-jre-headless), or connect to a cluster with --spark sc://host:port"
 )
-
-
-def is_frame(source: object) -> bool:
-    """Whether an object is a DataFrame of Spark; imports nothing."""
-    return _is(source, "DataFrame")
-
-
-def is_session(source: object) -> bool:
-    """Whether an object is a session of Spark; imports nothing."""
-    return _is(source, "SparkSession")
-
-
-def _is(source: object, name: str) -> bool:
-    return any(kind.__name__ == name and kind.__module__.startswith("pyspark.sql") for kind in type(source).__mro__)
 
 
 class SparkFrame:
@@ -151,17 +138,15 @@ class SparkFrame:
         """The first row of a SELECT."""
         return tuple(self._finished(lambda: self.run(select).collect())[0])
 
-    def _marking(self) -> tuple[Callable[[str], Any], Callable[[str], Any]]:
-        """A function that tags the jobs of its thread, and one that cancels the jobs of a tag from any thread."""
-        if ".connect." in type(self._spark).__module__:
-            return self._spark.addTag, self._spark.interruptTag
-        context = self._spark.sparkContext  # tags of a classic session are known to their own thread only
-        return lambda tag: context.setJobGroup(tag, "hush"), context.cancelJobGroup
-
     def _finished(self, job: Callable[[], Result]) -> Result:
         """The result of a job, run by a thread, so that Ctrl-C and the time limit can cancel it on the cluster."""
         tag, done, late = f"hush_{uuid4().hex}", Future[Result](), threading.Event()
-        begin, interrupt = self._marking()
+        # How to tag the jobs of a thread, and how to cancel the jobs of a tag from any thread.
+        if ".connect." in type(self._spark).__module__:
+            begin, interrupt = self._spark.addTag, self._spark.interruptTag
+        else:  # tags of a classic session are known to their own thread only
+            context = self._spark.sparkContext
+            begin, interrupt = partial(context.setJobGroup, description="hush"), context.cancelJobGroup
 
         def work() -> None:
             try:
@@ -179,6 +164,7 @@ class SparkFrame:
             late.set()
             cancel()
 
+        # Run the job, and wait for its end, the time limit or Ctrl-C.
         limit = threading.Timer(self.timeout, expire)
         limit.daemon = True
         limit.start()
