@@ -321,8 +321,8 @@ def _binned(source: RowSource, kinds: Sequence[str], k: int, profile: ColumnProf
 
 def _frequent(source: RowSource, kinds: Sequence[str], k: int, x: str) -> list[float]:
     """A few finite numbers of a column that may be held by a good share of its rows."""
-    if top := source.dialect.frequent(x, _POINT_CANDIDATES):
-        (numbers,) = _ask(source, kinds, [k], [top])
+    if source.dialect.frequent is not None:
+        (numbers,) = _ask(source, kinds, [k], [source.dialect.frequent(x, _POINT_CANDIDATES)])
     else:
         rows = f"SELECT {x} AS x FROM ({_texts_of(source, kinds, [k])}) AS texts"
         select = f"SELECT x FROM ({rows}) AS numbers GROUP BY x ORDER BY count(*) DESC LIMIT {_POINT_CANDIDATES}"

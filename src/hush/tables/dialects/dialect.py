@@ -43,6 +43,7 @@ NUMBER_PATTERN = (
 )
 
 Result = TypeVar("Result")
+Expression = Callable[[str], str]  # SQL of an expression -> SQL of another one
 Explain = Callable[[str], str]  # turns the text of an engine's error into a message that does not quote it
 WHITESPACE = "".join(chr(point) for point in range(0x3001) if chr(point).isspace())  # what str.strip() removes
 OUT_OF_MEMORY = frozenset({"MemoryError", "ArrowMemoryError", "OutOfMemoryException"})  # Python's, Arrow's, DuckDB's
@@ -102,6 +103,32 @@ class Dialect(ABC):
     latest_day: ClassVar[str]  # a DATE later than any date of a source
     no_moment: ClassVar[str]  # a TIMESTAMP that no source holds
 
+    # SQL with a place for each argument; a dialect gives another text, or a method, where its engine differs.
+    day: Callable[[dt.date], str] = "DATE '{}'".format
+    moment: Callable[[dt.datetime], str] = "TIMESTAMP '{}'".format  # without a zone
+    cast: Callable[[str, str], str] = "CAST({} AS {})".format
+    is_nan: Expression = "isnan({})".format
+    is_whole: Expression = "{0} = trunc({0})".format  # whether a float is a whole number, or infinite
+    is_finite: Expression = "isfinite({})".format  # whether a timestamp is a date of the calendar, not an infinity
+    rounded: Expression = "round({})".format  # a float to a whole number, halves away from zero
+    squared: Expression = "{0} * {0}".format  # of a float that is at most 1e154 in size
+    whole_ratio: Callable[[str, int], str]  # a nonnegative integer divided, rounded down
+    part: Callable[[str, str], str] = "{}({})".format  # the year, month, hour or minute of a date or a timestamp
+    weekday: Expression  # of a date, 1 for Monday to 7
+    days_since: Callable[[str, dt.date], str]  # from a day to a date
+    as_moment: Expression  # a date or a timestamp in UTC, rounded down to microseconds; infinite if out of range
+    as_bytes: Expression  # the bytes of a text, to which no collation applies
+    position: Callable[[str, str, int], str]  # of a text among `size` texts declared under a name; NULL if it is none
+    distinct: Expression = "approx_count_distinct({})".format  # about how many different values a group holds
+    # About the most frequent values of a group, as a list; None if the engine needs a GROUP BY for that.
+    frequent: Callable[[str, int], str] | None = None
+    # What a text spells, NULL if it spells none: a number; a 64-bit integer in digits, perhaps with zeros after the
+    # point; a time, in UTC if it has a zone; a time of day, on `ANY_DAY`, or on the next day for 24:00.
+    number_or_null: Expression
+    whole_or_null: Expression
+    moment_or_null: Expression  # of a trimmed text
+    time_or_null: Expression  # of a trimmed text
+
     # Types and literals
 
     def family(self, declared: str) -> Family:
@@ -120,43 +147,19 @@ class Dialect(ABC):
         """A text literal."""
         return "'" + text.replace("'", "''") + "'"
 
-    def day(self, day: dt.date) -> str:
-        """A date."""
-        return f"DATE '{day}'"
-
-    def moment(self, moment: dt.datetime) -> str:
-        """A timestamp without a zone."""
-        return f"TIMESTAMP '{moment}'"
-
     @abstractmethod
     def number(self, number: float) -> str:
         """A 64-bit float, including infinities and NaN."""
 
     # Coding of values
 
-    def cast(self, x: str, kind: str) -> str:
-        """x in another type."""
-        return f"CAST({x} AS {kind})"
-
     def code(self, x: str, width: int) -> str:
         """x as an unsigned integer of `width` bytes."""
         return self.cast(x, self.code_types[width])
 
-    def is_nan(self, x: str) -> str:
-        """Whether a float is NaN."""
-        return f"isnan({x})"
-
     def as_number(self, x: str, family: Family) -> str:
         """A boolean or a number as the nearest 64-bit float."""
         return self.cast(x, self.number_type)
-
-    def is_whole(self, x: str) -> str:
-        """Whether a float is a whole number, or infinite."""
-        return f"{x} = trunc({x})"
-
-    def is_finite(self, x: str) -> str:
-        """Whether a timestamp is a date of the calendar, not an infinity."""
-        return f"isfinite({x})"
 
     def written(self, x: str, family: Family) -> str:
         """x as text; floats by their shortest digits."""
@@ -223,33 +226,13 @@ class Dialect(ABC):
     def matches(self, x: str, pattern: str) -> str:
         """Whether a whole text matches a regular expression."""
 
-    def distinct(self, x: str) -> str:
-        """About how many different values a group holds."""
-        return f"approx_count_distinct({x})"
-
-    def frequent(self, x: str, count: int) -> str | None:
-        """About the most frequent values of a group, as a list; None if the engine needs a GROUP BY for that."""
-        return None
-
     @abstractmethod
     def trimmed(self, x: str) -> str:
         """Text without the characters of `WHITESPACE` at its ends."""
 
-    @abstractmethod
-    def as_bytes(self, x: str) -> str:
-        """The bytes of a text, to which no collation applies."""
-
     def text_bytes(self, text: str) -> str:
         """The bytes of a text literal."""
         return self.as_bytes(self.literal(text))
-
-    @abstractmethod
-    def number_or_null(self, x: str) -> str:
-        """The number that a text spells; NULL if it spells none."""
-
-    @abstractmethod
-    def whole_or_null(self, x: str) -> str:
-        """The 64-bit integer that a text spells, in digits or with zeros after the point; NULL if it spells none."""
 
     def without(self, x: str, pattern: str) -> str:
         """A text without the parts that match a pattern."""
@@ -268,18 +251,6 @@ class Dialect(ABC):
         return f"CAST({self.moment_or_null(trimmed)} AS DATE)"
 
     @abstractmethod
-    def moment_or_null(self, x: str) -> str:
-        """The time that a trimmed text spells, in UTC if it has a time zone; NULL if it spells none."""
-
-    @abstractmethod
-    def time_or_null(self, x: str) -> str:
-        """The time of day that a trimmed text spells, on `ANY_DAY`, or the next day for 24:00; NULL if none."""
-
-    @abstractmethod
-    def as_moment(self, x: str) -> str:
-        """A date or a timestamp in UTC, without a zone, rounded down to microseconds; infinite if out of range."""
-
-    @abstractmethod
     def element(self, values: Sequence[str], index: str) -> str:
         """One of the listed expressions, by an index that starts at 0."""
 
@@ -287,37 +258,9 @@ class Dialect(ABC):
     def declare_texts(self, session: Any, name: str, texts: Sequence[str]) -> None:
         """Number some texts for `position`, under a name that is valid for the session."""
 
-    @abstractmethod
-    def position(self, x: str, name: str, size: int) -> str:
-        """The number of a text among the `size` texts declared under `name`; NULL if it is none of them."""
-
-    @abstractmethod
-    def days_since(self, x: str, start: dt.date) -> str:
-        """The days from `start` to a date."""
-
-    @abstractmethod
-    def whole_ratio(self, x: str, divisor: int) -> str:
-        """A nonnegative integer divided, rounded down."""
-
-    def rounded(self, x: str) -> str:
-        """A float rounded to a whole number, halves away from zero."""
-        return f"round({x})"
-
-    def squared(self, x: str) -> str:
-        """The square of a float that is at most 1e154 in size."""
-        return f"{x} * {x}"
-
     def scaled(self, x: str, factor: float) -> str:
         """A float times a positive factor that does not make it overflow; results below 1/2 may become 0."""
         return f"{x} * {self.number(factor)}"
-
-    def part(self, part: str, x: str) -> str:
-        """The year, month, hour or minute of a date or a timestamp, as an integer."""
-        return f"{part}({x})"
-
-    @abstractmethod
-    def weekday(self, x: str) -> str:
-        """The weekday of a date, 1 for Monday to 7."""
 
     # Capping and grouping
 

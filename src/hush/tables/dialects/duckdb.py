@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import glob
 import tempfile
 import weakref
@@ -59,6 +58,25 @@ class DuckDB(Dialect):
     code_types: ClassVar[Mapping[int, str]] = {1: "UTINYINT", 2: "USMALLINT", 4: "UINTEGER"}
     latest_day = "DATE '5881000-01-01'"
     no_moment = "TIMESTAMP 'infinity'"
+    whole_ratio = "({}) // {}".format
+    weekday = "isodow({})".format
+    days_since = "{} - DATE '{}'".format
+    # nanoseconds before 1970 are cut towards 1970, which is up
+    as_moment = (
+        "CASE WHEN TRY_CAST({0} AS TIMESTAMP) > {0} THEN TRY_CAST({0} AS TIMESTAMP) - INTERVAL 1 MICROSECOND "
+        "ELSE TRY_CAST({0} AS TIMESTAMP) END"
+    ).format
+    as_bytes = "encode({})".format
+    frequent = "approx_top_k({}, {})".format
+    number_or_null = "TRY_CAST({} AS DOUBLE)".format
+    whole_or_null = (
+        "TRY_CAST(CASE WHEN regexp_full_match({0}, '[0-9]+([.]0*)?') THEN split_part({0}, '.', 1) END AS BIGINT)"
+    ).format
+    day_or_null = (
+        "coalesce(CASE WHEN strlen({0}) = 10 THEN TRY_CAST({0} AS DATE) END, "
+        "CAST(TRY_CAST({1} AS TIMESTAMP WITH TIME ZONE) AS DATE))"
+    ).format
+    moment_or_null = "CAST(TRY_CAST({} AS TIMESTAMP WITH TIME ZONE) AS TIMESTAMP)".format
 
     def number(self, number: float) -> str:
         digits = repr(float(number))
@@ -77,9 +95,6 @@ class DuckDB(Dialect):
     def matches(self, x: str, pattern: str) -> str:
         return f"regexp_full_match({x}, {self.literal(pattern)})"
 
-    def frequent(self, x: str, count: int) -> str | None:
-        return f"approx_top_k({x}, {count})"
-
     def trimmed(self, x: str) -> str:
         spaces = self.literal(WHITESPACE)
         return (  # `trim` is slow, so it is called only where it has work to do
@@ -87,38 +102,10 @@ class DuckDB(Dialect):
             f"THEN trim({x}, {spaces}) ELSE {x} END)"
         )
 
-    def as_bytes(self, x: str) -> str:
-        return f"encode({x})"
-
-    def number_or_null(self, x: str) -> str:
-        return f"TRY_CAST({x} AS DOUBLE)"
-
-    def whole_or_null(self, x: str) -> str:
-        return (
-            f"TRY_CAST(CASE WHEN regexp_full_match({x}, '[0-9]+([.]0*)?') THEN split_part({x}, '.', 1) END AS BIGINT)"
-        )
-
-    def day_or_null(self, x: str, trimmed: str) -> str:
-        return (
-            f"coalesce(CASE WHEN strlen({x}) = 10 THEN TRY_CAST({x} AS DATE) END, "
-            f"CAST(TRY_CAST({trimmed} AS TIMESTAMP WITH TIME ZONE) AS DATE))"
-        )
-
-    def moment_or_null(self, x: str) -> str:
-        return f"CAST(TRY_CAST({x} AS TIMESTAMP WITH TIME ZONE) AS TIMESTAMP)"
-
     def time_or_null(self, x: str) -> str:
         return (
             f"CASE WHEN regexp_full_match({x}, '{_TIME_PATTERN}') THEN TRY_CAST('{ANY_DAY} ' || {x} AS TIMESTAMP) END"
         )
-
-    def as_moment(self, x: str) -> str:
-        moment = f"TRY_CAST({x} AS TIMESTAMP)"
-        # nanoseconds before 1970 are cut towards 1970, which is up
-        return f"CASE WHEN {moment} > {x} THEN {moment} - INTERVAL 1 MICROSECOND ELSE {moment} END"
-
-    def weekday(self, x: str) -> str:
-        return f"isodow({x})"
 
     def element(self, values: Sequence[str], index: str) -> str:
         return f"[{', '.join(values)}][{index} + 1]"
@@ -138,12 +125,6 @@ class DuckDB(Dialect):
         if size > LARGEST_ENUM:
             return f"(SELECT any_value(place) FROM {self.quoted(name)} WHERE word = {x})"
         return f"enum_code(TRY_CAST({x} AS {name}))"
-
-    def days_since(self, x: str, start: dt.date) -> str:
-        return f"{x} - {self.day(start)}"
-
-    def whole_ratio(self, x: str, divisor: int) -> str:
-        return f"({x}) // {divisor}"
 
     def unit_hash(self, x: str) -> str:
         digits = f"left(sha256(unhex('{HASH_KEY.hex()}') || {x}), {HASH_DIGITS})"

@@ -7,7 +7,6 @@ text that spells a number or a date in a way that not every engine knows (`2020-
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
@@ -86,6 +85,22 @@ class PostgreSQL(Dialect):
     fence = "OFFSET 0"
     latest_day = "DATE '5874897-12-31'"
     no_moment = "TIMESTAMP 'infinity'"
+    is_nan = "({} = 'NaN'::float8)".format
+    rounded = "(trunc({0}) + CASE WHEN abs({0} - trunc({0})) >= 0.5 THEN sign({0}) ELSE 0::float8 END)".format
+    squared = "CASE WHEN abs({0}) < 1e-150 THEN 0::float8 ELSE {0} * {0} END".format  # smaller squares would fail
+    whole_ratio = "({}) / {}".format
+    part = "CAST(extract({} FROM {}) AS INTEGER)".format
+    weekday = "CAST(extract(isodow FROM {}) AS INTEGER)".format
+    days_since = "({} - DATE '{}')".format
+    # TIMESTAMPTZ is in UTC here, as is the session; a DATE may lie beyond the timestamps
+    as_moment = (
+        "CASE WHEN {0} < DATE '4713-01-01 BC' THEN TIMESTAMP '-infinity' "
+        "WHEN {0} < DATE '294277-01-01' THEN CAST({0} AS TIMESTAMP) "
+        "WHEN {0} >= DATE '294277-01-01' THEN TIMESTAMP 'infinity' END"
+    ).format
+    as_bytes = "convert_to({}, 'UTF8')".format
+    position = "CAST((SELECT CAST(current_setting('hush.{1}') AS JSONB)) -> ({0}) AS INTEGER)".format
+    distinct = "count(DISTINCT {})".format
     costs = EngineCosts(
         start=1e6,
         read=30.0,
@@ -119,9 +134,6 @@ class PostgreSQL(Dialect):
 
     def number(self, number: float) -> str:
         return f"'{float(number)!r}'::float8"
-
-    def is_nan(self, x: str) -> str:
-        return f"({x} = 'NaN'::float8)"
 
     # Coding of values
 
@@ -170,15 +182,9 @@ class PostgreSQL(Dialect):
     def matches(self, x: str, pattern: str) -> str:
         return f"{x} ~ {self.literal(f'^(?:{pattern})$')}"
 
-    def distinct(self, x: str) -> str:
-        return f"count(DISTINCT {x})"
-
     def trimmed(self, x: str) -> str:
         spaces = "".join(f"\\{ord(space):04x}" for space in WHITESPACE)
         return f"btrim({x}, U&'{spaces}')"
-
-    def as_bytes(self, x: str) -> str:
-        return f"convert_to({x}, 'UTF8')"
 
     def number_or_null(self, x: str) -> str:
         t, v = "replace(word, '_', '')", "CAST(replace(word, '_', '') AS NUMERIC)"
@@ -215,17 +221,6 @@ class PostgreSQL(Dialect):
             f"THEN CAST('{ANY_DAY} ' || regexp_replace({x}, '([.][0-9]{{6}})[0-9]+', '\\1') AS TIMESTAMP) END"
         )
 
-    def as_moment(self, x: str) -> str:
-        # TIMESTAMPTZ is in UTC here, as is the session; a DATE may lie beyond the timestamps
-        return (
-            f"CASE WHEN {x} < DATE '4713-01-01 BC' THEN TIMESTAMP '-infinity' "
-            f"WHEN {x} < DATE '294277-01-01' THEN CAST({x} AS TIMESTAMP) "
-            f"WHEN {x} >= DATE '294277-01-01' THEN TIMESTAMP 'infinity' END"
-        )
-
-    def weekday(self, x: str) -> str:
-        return f"CAST(extract(isodow FROM {x}) AS INTEGER)"
-
     def element(self, values: Sequence[str], index: str) -> str:
         return f"(ARRAY[{', '.join(values)}])[{index} + 1]"
 
@@ -234,27 +229,8 @@ class PostgreSQL(Dialect):
         places = {text: place for place, text in enumerate(texts) if "\0" not in text}
         session.rows("SELECT set_config($1, $2, true)", (f"hush.{name}", json.dumps(places, ensure_ascii=False)))
 
-    def position(self, x: str, name: str, size: int) -> str:
-        return f"CAST((SELECT CAST(current_setting('hush.{name}') AS JSONB)) -> ({x}) AS INTEGER)"
-
-    def days_since(self, x: str, start: dt.date) -> str:
-        return f"({x} - {self.day(start)})"
-
-    def whole_ratio(self, x: str, divisor: int) -> str:
-        return f"({x}) / {divisor}"
-
-    def rounded(self, x: str) -> str:
-        whole = f"trunc({x})"
-        return f"({whole} + CASE WHEN abs({x} - {whole}) >= 0.5 THEN sign({x}) ELSE 0::float8 END)"
-
-    def squared(self, x: str) -> str:
-        return f"CASE WHEN abs({x}) < 1e-150 THEN 0::float8 ELSE {x} * {x} END"  # smaller squares would fail
-
     def scaled(self, x: str, factor: float) -> str:
         return f"CASE WHEN abs({x}) < {self.number(0.5 / factor)} THEN 0::float8 ELSE {super().scaled(x, factor)} END"
-
-    def part(self, part: str, x: str) -> str:
-        return f"CAST(extract({part} FROM {x}) AS INTEGER)"
 
     def unit_hash(self, x: str) -> str:
         digits = f"left(encode(sha256('\\x{HASH_KEY.hex()}'::bytea || {x}), 'hex'), {HASH_DIGITS})"

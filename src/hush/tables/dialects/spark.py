@@ -7,7 +7,6 @@ PostgreSQL, so that no cast fails or takes a text that other engines refuse.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -74,6 +73,21 @@ class Spark(Dialect):
     most_keys = 64
     latest_day = "date_from_unix_date(2147483647)"
     no_moment = "CAST(timestamp_micros(9223372036854775807) AS TIMESTAMP_NTZ)"
+    moment = "TIMESTAMP_NTZ '{}'".format
+    is_whole = "{0} = rint({0})".format
+    is_finite = f"year({{}}) BETWEEN {_FIRST_YEAR} AND {_LAST_YEAR}".format
+    whole_ratio = "({}) DIV {}".format
+    weekday = "(weekday({}) + 1)".format
+    days_since = "datediff({}, DATE '{}')".format
+    as_bytes = "CAST({} AS BINARY)".format
+    position = "{1}(CAST({0} AS BINARY))".format
+    float_text = "hush_text({})".format
+    number_or_null = "hush_number({})".format
+    whole_or_null = (
+        "CASE WHEN regexp_like({0}, r'^[0-9]+([.]0*)?\\z') THEN try_cast(split_part({0}, '.', 1) AS BIGINT) END"
+    ).format
+    moment_or_null = "hush_moment({})".format
+    time_or_null = "hush_time({})".format
     costs = EngineCosts(
         start=4.5e8,
         read=50.0,
@@ -103,9 +117,6 @@ class Spark(Dialect):
     def text_bytes(self, text: str) -> str:
         return f"X'{text.encode().hex()}'"
 
-    def moment(self, moment: dt.datetime) -> str:
-        return f"TIMESTAMP_NTZ '{moment}'"
-
     def number(self, number: float) -> str:
         if math.isfinite(number):
             return f"({float(number)!r}D)"
@@ -116,21 +127,12 @@ class Spark(Dialect):
     def as_number(self, x: str, family: Family) -> str:
         return f"CAST(CAST({x} AS INT) AS DOUBLE)" if family is Family.BOOLEAN else f"CAST({x} AS DOUBLE)"
 
-    def is_whole(self, x: str) -> str:
-        return f"{x} = rint({x})"
-
-    def is_finite(self, x: str) -> str:
-        return f"year({x}) BETWEEN {_FIRST_YEAR} AND {_LAST_YEAR}"
-
     def written(self, x: str, family: Family) -> str:
         digits = {Family.FLOAT: "hush_float", Family.DOUBLE: "hush_double"}
         return f"{digits[family]}({x})" if family in digits else super().written(x, family)
 
     def in_utc(self, x: str, family: Family) -> str:
         return f"CAST({x} AS TIMESTAMP_NTZ)"
-
-    def float_text(self, x: str) -> str:
-        return f"hush_text({x})"
 
     def matches(self, x: str, pattern: str) -> str:
         whole = rf"^(?:{pattern})\z"
@@ -140,23 +142,8 @@ class Spark(Dialect):
         spaces = "".join(f"\\u{ord(space):04x}" for space in WHITESPACE)
         return f"btrim({x}, '{spaces}')"
 
-    def as_bytes(self, x: str) -> str:
-        return f"CAST({x} AS BINARY)"
-
-    def number_or_null(self, x: str) -> str:
-        return f"hush_number({x})"
-
-    def whole_or_null(self, x: str) -> str:
-        return f"CASE WHEN regexp_like({x}, r'^[0-9]+([.]0*)?\\z') THEN try_cast(split_part({x}, '.', 1) AS BIGINT) END"
-
     def without(self, x: str, pattern: str) -> str:
         return f"regexp_replace({x}, {self.literal(pattern)}, '')"
-
-    def moment_or_null(self, x: str) -> str:
-        return f"hush_moment({x})"
-
-    def time_or_null(self, x: str) -> str:
-        return f"hush_time({x})"
 
     def as_moment(self, x: str) -> str:
         return (
@@ -164,9 +151,6 @@ class Spark(Dialect):
             f"WHEN year({x}) < {_FIRST_YEAR} THEN CAST(timestamp_micros(-9223372036854775808) AS TIMESTAMP_NTZ) "
             f"ELSE CAST({x} AS TIMESTAMP_NTZ) END"
         )
-
-    def weekday(self, x: str) -> str:
-        return f"(weekday({x}) + 1)"
 
     def element(self, values: Sequence[str], index: str) -> str:
         return f"get(array({', '.join(values)}), {index})"
@@ -183,15 +167,6 @@ class Spark(Dialect):
             session.declare_rows(f"{name}_rows", places)
             body = f"(SELECT max(place) FROM {name}_rows WHERE text = x)"
         session.run(f"CREATE OR REPLACE TEMPORARY FUNCTION {name}(x BINARY) RETURNS INT RETURN {body}")
-
-    def position(self, x: str, name: str, size: int) -> str:
-        return f"{name}({self.as_bytes(x)})"
-
-    def days_since(self, x: str, start: dt.date) -> str:
-        return f"datediff({x}, {self.day(start)})"
-
-    def whole_ratio(self, x: str, divisor: int) -> str:
-        return f"({x}) DIV {divisor}"
 
     # Capping and grouping
 
