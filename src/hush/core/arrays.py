@@ -129,8 +129,8 @@ def apply_each(operators: Sequence[Operator | None], values: Floats) -> Floats:
 def simplex_projection(shares: Floats) -> Floats:
     """The nearest point whose entries are non-negative and add up to one.
 
-    It is max(shares + c, 0) with one c for all entries: that of the largest k entries with k as large as leaves every
-    one of them positive.
+    It is max(shares + c, 0) with one c for all entries, such that the largest k entries add up to one; k is the
+    largest number that leaves all of these entries positive.
 
     Reference: [Wang and Carreira-Perpinan 2013].
 
@@ -185,15 +185,6 @@ class NamedTable:
         """A view with axes in the order of the groups, and how many cells each group has."""
         moved = reordered(self.values, self.names, [name for group in groups for name in group if name in self.names])
         return moved, [math.prod(self.sizes(group)) for group in groups]
-
-    def sum_to(self, names: Sequence[str]) -> NamedTable:
-        """The sum over every other attribute, in the order given.
-
-        >>> NamedTable(("a", "b"), np.ones((2, 3))).sum_to(("b",)).values.tolist()
-        [2.0, 2.0, 2.0]
-        """
-        kept = tuple(name for name in names if name in self.names)
-        return NamedTable(kept, summed(self.values, self.names, kept))
 
     def apply(self, operators: Mapping[str, Operator]) -> NamedTable:
         """The table with operators applied along the axes of some attributes."""

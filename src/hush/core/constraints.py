@@ -238,12 +238,7 @@ def check_axes(clique: Clique) -> None:
 def check_cells(domain: Domain, cliques: Iterable[Clique]) -> None:
     """Refuse constraints whose tables together are too large, before they are made."""
     distinct = {domain.clique(clique) for clique in cliques}
-    longest = max(distinct, key=len, default=())
-    if len(longest) > MOST_AXES:
-        raise SizeError(
-            f"constraint over {shown(longest)}, {len(longest)} attributes: expected {MOST_AXES} at most; leave out "
-            "those of one level, or constrain fewer attributes together"
-        )
+    check_axes(max(distinct, key=len, default=()))
     cells = sum(domain.size(clique) for clique in distinct)
     if cells > LARGEST_TABLE:
         largest = max(distinct, key=domain.size)

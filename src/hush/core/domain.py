@@ -10,7 +10,6 @@ from hush.core.errors import DomainError, HushError, close_match, shown
 from hush.core.validation import check_whole
 
 Clique: TypeAlias = tuple[str, ...]
-MISSPELLING_SIMILARITY = 0.65  # from which an unknown name may be a misspelling
 
 
 class Domain:
@@ -107,7 +106,7 @@ class Domain:
         return Domain(self._sizes, from_private_data=self.from_private_data.union(names))
 
     def _unknown(self, name: object) -> str:
-        near = close_match(str(name), self._sizes, MISSPELLING_SIMILARITY)
+        near = close_match(str(name), self._sizes, cutoff=0.65)
         hint = f"did you mean {near!r}?" if near else f"known: {', '.join(list(self._sizes)[:12])}"
         if not near and len(self._sizes) > 12:
             hint += f" and {len(self._sizes) - 12} more"

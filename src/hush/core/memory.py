@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from hush.core.errors import SizeError
@@ -28,10 +29,8 @@ def available_memory() -> int:
         if {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= set(names):
             free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     for cap, use in _CONTAINER_FILES:
-        try:
+        with suppress(OSError, ValueError):  # no such controller, or the word "max"
             free = min(free, int(Path(cap).read_text()) - int(Path(use).read_text()))
-        except (OSError, ValueError):  # no such controller, or the word "max"
-            continue
     return max(free, 2**26)
 
 

@@ -100,11 +100,8 @@ class ArchiveReader:
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
         """One array, read once and checked against its digest in the manifest."""
-        if name not in self._arrays:
-            self._arrays[name] = self._read_array(name)
-        return self._arrays[name]
-
-    def _read_array(self, name: str) -> np.ndarray[Any, Any]:
+        if name in self._arrays:
+            return self._arrays[name]
         body = self._member(f"arrays/{name}.npy", f"array {name!r}")
         if self.manifest["digests"].get(name) != hashlib.sha256(body).hexdigest():
             raise self._damaged(f"array {name!r} is not the one that was written")
@@ -121,6 +118,7 @@ class ArchiveReader:
         values = np.frombuffer(memoryview(body).toreadonly(), dtype=dtype, offset=10 + length).reshape(shape)
         if dtype.kind == "b" and values.size and values.view(np.uint8).max() > 1:
             raise self._damaged(f"array {name!r} holds neither true nor false")
+        self._arrays[name] = values
         return values
 
     def names(self) -> Iterator[str]:
@@ -167,16 +165,12 @@ class ArchiveReader:
         needed = 0
         for member in members:
             name, size, packed = member.filename, member.file_size, member.compress_size
-            if (
-                member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-                or member.flag_bits & _ENCRYPTION_FLAGS
-            ):
+            known_packing = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+            if not known_packing or member.flag_bits & _ENCRYPTION_FLAGS:
                 raise self._damaged(f"its member {name} is encrypted or packed in an unknown way")
-            ratio, free = (
-                (_MANIFEST_RATIO, _MANIFEST_BYTES_UNCHECKED)
-                if name == MANIFEST
-                else (_ARRAY_RATIO, _ARRAY_BYTES_UNCHECKED)
-            )
+            ratio, free = _ARRAY_RATIO, _ARRAY_BYTES_UNCHECKED
+            if name == MANIFEST:
+                ratio, free = _MANIFEST_RATIO, _MANIFEST_BYTES_UNCHECKED
             if size > max(free, ratio * packed):
                 raise self._damaged(
                     f"its member {name} states {readable(size)} in {readable(packed)}, more than {readable(free)} and "
@@ -201,23 +195,16 @@ class ArchiveReader:
             raise self._damaged("its manifest cannot be read") from None
         if not isinstance(manifest, dict) or manifest.get("hush") not in list(versions):
             kind = manifest.get("hush") if isinstance(manifest, dict) else None
-            other = (
-                f"is a hush {kind}, not a {kinds}"
-                if isinstance(kind, str) and kind in VERSIONS
-                else f"is not a hush {kinds}"
-            )
-            raise ArchiveError(f"{self._path} {other}")
+            other = isinstance(kind, str) and kind in VERSIONS
+            raise ArchiveError(f"{self._path} is {f'a hush {kind}, not a' if other else 'not a hush'} {kinds}")
         newest = versions[manifest["hush"]]
         stated = manifest.get("version")
         if not is_whole(stated) or stated < 1:
             raise self._damaged("it states no version")
-        if stated > newest:
+        if stated != newest:
+            which, remedy = ("a newer", "upgrade hush") if stated > newest else ("an older", "make it anew")
             raise ArchiveError(
-                f"{self._path} was written by a newer hush (format {stated}, this one reads {newest}); upgrade hush"
-            )
-        if stated < newest:
-            raise ArchiveError(
-                f"{self._path} was written by an older hush (format {stated}, this one reads {newest}); make it anew"
+                f"{self._path} was written by {which} hush (format {stated}, this one reads {newest}); {remedy}"
             )
         if not isinstance(manifest.get("digests"), dict):
             raise self._damaged("it states no digests")

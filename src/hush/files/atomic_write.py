@@ -48,7 +48,11 @@ def atomic_write(target: Path, error: type[HushError] = HushError) -> Iterator[B
     """
     try:
         place = Path(os.path.realpath(target))
-        mode = _mode(place)
+        mode = None
+        with suppress(FileNotFoundError):
+            mode = os.stat(place).st_mode
+        if mode is not None and not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is not a regular file and is not replaced")
         temporary = name_beside(place)
         handle = os.open(temporary, _NEW_FILE_FLAGS, 0o666)
     except (OSError, ValueError) as failure:  # ValueError: a null byte in the path
@@ -56,7 +60,7 @@ def atomic_write(target: Path, error: type[HushError] = HushError) -> Iterator[B
     try:
         with os.fdopen(handle, "wb") as file:
             if mode is not None:
-                os.chmod(temporary, mode)
+                os.chmod(temporary, stat.S_IMODE(mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -80,17 +84,6 @@ def sync_folder(folder: Path) -> None:
     except OSError as failure:
         if failure.errno not in _NO_FOLDER_SYNC:
             raise
-
-
-def _mode(place: Path) -> int | None:
-    """The mode of the file to replace, None if there is none; refuses anything but a regular file."""
-    try:
-        mode = os.stat(place).st_mode
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "it is not a regular file and is not replaced")
-    return stat.S_IMODE(mode)
 
 
 def _reason(failure: OSError | ValueError) -> str:

@@ -69,25 +69,25 @@ def csv_bytes(table: pa.Table) -> bytes:
 def _cells(table: pa.Table) -> pa.Table:
     """The table with every text and column name as it is written to a cell."""
     import pyarrow as pa
+    from pyarrow import compute
 
     columns = []
     for column in table.columns:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        kind = column.type
-        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-        columns.append(_text_cells(column) if is_text else column)
+        if is_text(column.type):
+            # Convert each distinct text once.
+            distinct = compute.unique(column)
+            texts = distinct.to_pylist()
+            cells = [None if text is None else cell_text(text) for text in texts]
+            if cells != texts:
+                column = pa.array(cells, column.type).take(compute.index_in(column, value_set=distinct))
+        columns.append(column)
     return pa.table(columns, names=[cell_text(name) for name in table.column_names])
 
 
-def _text_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts as cells; each distinct text is converted once."""
+def is_text(kind: pa.DataType) -> bool:
+    """Whether an Arrow type is one of its three types of text."""
     import pyarrow as pa
-    from pyarrow import compute
 
-    distinct = compute.unique(column)
-    texts = distinct.to_pylist()
-    cells = [None if text is None else cell_text(text) for text in texts]
-    if cells == texts:
-        return column
-    return pa.array(cells, column.type).take(compute.index_in(column, value_set=distinct))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

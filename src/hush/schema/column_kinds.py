@@ -432,6 +432,10 @@ class Granularity(StrEnum):
     YEAR = "year"
 
 
+_DAYS_PER_LEVEL = {Granularity.DAY: 1, Granularity.WEEK: 7}
+_MONTHS_PER_LEVEL = {Granularity.MONTH: 1, Granularity.QUARTER: 3, Granularity.YEAR: 12}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Date(Column):
     """Days from `start` to `end`, both included, in levels of a day, week, month, quarter or year.
@@ -462,36 +466,23 @@ class Date(Column):
 
     def ordinal(self, day: dt.date) -> int:
         """The level of a day between start and end."""
-        match self.granularity:
-            case Granularity.DAY:
-                return (day - self.start).days
-            case Granularity.WEEK:
-                return (day - self.start).days // 7
-            case Granularity.MONTH:
-                return (day.year - self.start.year) * 12 + day.month - self.start.month
-            case Granularity.QUARTER:
-                return (day.year - self.start.year) * 4 + (day.month - 1) // 3 - (self.start.month - 1) // 3
-            case Granularity.YEAR:
-                return day.year - self.start.year
+        if self.granularity in _DAYS_PER_LEVEL:
+            return (day - self.start).days // _DAYS_PER_LEVEL[self.granularity]
+        return self._period(day) - self._period(self.start)
+
+    def _period(self, day: dt.date) -> int:
+        """The number of a day's month, quarter or year, counted from the year 0."""
+        return (12 * day.year + day.month - 1) // _MONTHS_PER_LEVEL[self.granularity]
 
     @property
     def levels(self) -> int:
         return self.ordinal(self.end) + 1
 
     def value(self, code: int) -> dt.date:
-        match self.granularity:
-            case Granularity.DAY:
-                return self.start + dt.timedelta(days=code)
-            case Granularity.WEEK:
-                return self.start + dt.timedelta(weeks=code)
-            case Granularity.MONTH:
-                months = self.start.month - 1 + code
-            case Granularity.QUARTER:
-                months = ((self.start.month - 1) // 3 + code) * 3
-            case Granularity.YEAR:
-                months = 12 * code
-        first = dt.date(self.start.year + months // 12, months % 12 + 1, 1)
-        return max(first, self.start)
+        if self.granularity in _DAYS_PER_LEVEL:
+            return self.start + dt.timedelta(days=code * _DAYS_PER_LEVEL[self.granularity])
+        months = (self._period(self.start) + code) * _MONTHS_PER_LEVEL[self.granularity]
+        return max(dt.date(months // 12, months % 12 + 1, 1), self.start)
 
     def days(self, code: int) -> tuple[dt.date, dt.date]:
         """The first and the last day of a level."""

@@ -158,27 +158,19 @@ class Conditions:
         if isinstance(value, str):
             self._refuse(value, "is a text at the end of a range; write it without quotes")
         code = self._code(value)
-        match column:
-            case Integer():
-                begins, ends = column.ends(code)
-                if value != (ends if upper else begins):
-                    choice = f"to = {ends}" if upper else f"from = {begins}"
-                    self._refuse(value, f"cuts the bin {column.label(code)}; write {choice}")
-                return code + upper
-            case Numeric():
-                mark = mark_of(column, value)
-                if mark is None:
-                    low, high = column.ends(code)
-                    self._refuse(
-                        value, f"cuts the bin {column.label(code)}; write the edge {short(low)} or {short(high)}"
-                    )
-                return column.levels if upper and mark == column.high else column.code_of(mark)
-            case Date():
-                first, last = column.days(code)
-                if value != (last if upper else first):
-                    choice = f"to = {last}" if upper else f"from = {first}"
-                    self._refuse(value, f"cuts the {column.granularity} {first} to {last}; write {choice}")
-                return code + upper
+        if isinstance(column, Numeric):
+            mark = mark_of(column, value)
+            if mark is None:
+                low, high = column.ends(code)
+                self._refuse(value, f"cuts the bin {column.label(code)}; write the edge {short(low)} or {short(high)}")
+            return column.levels if upper and mark == column.high else column.code_of(mark)
+        first, last = column.days(code) if isinstance(column, Date) else column.ends(code)
+        if value != (last if upper else first):
+            what = (
+                f"{column.granularity} {first} to {last}" if isinstance(column, Date) else f"bin {column.label(code)}"
+            )
+            self._refuse(value, f"cuts the {what}; write {f'to = {last}' if upper else f'from = {first}'}")
+        return code + upper
 
     def _beyond(self, value: Any) -> NoReturn:
         column: Any = self.column

@@ -14,7 +14,6 @@ from hush.core.errors import SchemaError, check_text, shown
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DECIMAL_MARKS = (".", ",")
 THOUSANDS_PATTERNS = {",": ",", ".": "[.]", "'": "['\u2019]", "_": "_", " ": "[ \u00a0\u202f\u2009]"}
 _NEVER_STRIPPED = re.compile(r"[0-9\s.,+'_-]")
 _BLANK_PATTERN = "[ \u00a0\u202f]*"
@@ -38,7 +37,7 @@ class NumberSpelling:
 
     def check(self, name: str) -> None:
         """Refuse a spelling that could read one text as two numbers."""
-        if self.decimal not in DECIMAL_MARKS:
+        if self.decimal not in (".", ","):
             raise SchemaError(f'column {name!r}: decimal = {shown(self.decimal)}: expected "." or ","')
         if self.thousands and self.thousands not in THOUSANDS_PATTERNS:
             listed = " ".join(f'"{mark}"' for mark in THOUSANDS_PATTERNS)

@@ -49,7 +49,6 @@ _TEXTS_AND_COMMENTS = re.compile(
     re.DOTALL,
 )
 _STRUCTURE = re.compile(r"[][{}.,=\n]")
-UNTIL_REVIEWED = "delete this line once the entries are public knowledge; until then releases refuse them"
 _FROM_PUBLIC_KNOWLEDGE = "taken from public knowledge, not from the rows"
 
 
@@ -254,7 +253,7 @@ def entry(key: str, value: Any) -> str:
     """A line `key = value`; a long list goes over several lines."""
     line = f"{name_text(key)} = {value_text(value)}"
     if key == FROM_PRIVATE_DATA:
-        return f"{line}  # {UNTIL_REVIEWED}"
+        return f"{line}  # delete this line once the entries are public knowledge; until then releases refuse them"
     if len(line) <= _LONGEST_LINE or not isinstance(value, list):
         return line
     rows, row = [], ""

@@ -32,7 +32,6 @@ from hush.sql.scope import Scope, quote, refusal
 LARGEST_LABELLED = 2**20  # cells
 MOST_LABELS = 1000
 LARGEST_NUMBER = 2**53
-LABEL_ADVICE = "use columns, CASE WHEN ... THEN ... END, EXTRACT(YEAR FROM ...), conditions, LOWER, or arithmetic"
 DATE_PARTS: dict[str, Callable[[dt.date], Value]] = {
     "YEAR": lambda day: day.year,
     "QUARTER": lambda day: (day.month + 2) // 3,
@@ -158,7 +157,9 @@ def values_of(node: exp.Expr, scope: Scope, *, single: bool = False) -> Cells:
         raise QueryError(f"GROUP BY {quote(node)} is an aggregate; group by columns")
     call = function_of(node)
     if call is None:
-        raise refusal(node, LABEL_ADVICE)
+        raise refusal(
+            node, "use columns, CASE WHEN ... THEN ... END, EXTRACT(YEAR FROM ...), conditions, LOWER, or arithmetic"
+        )
     function, operands = call
 
     def evaluate(*arguments: Any) -> Any:
@@ -273,9 +274,9 @@ def with_stamp_parts(query: ParsedQuery, schema: Schema) -> ParsedQuery:
             return node
         by_day = isinstance(stamp, Timestamp) and stamp.granularity is Granularity.DAY
         if part in stamp.parts and (part != DATE or by_day):
-            return _part_column(stamp, part)
+            return exp.column(f"{stamp.name}.{part}", quoted=True)
         if DATE in stamp.parts and part not in (DATE, *TIME_PARTS):
-            inner.replace(_part_column(stamp, DATE))
+            inner.replace(exp.column(f"{stamp.name}.{DATE}", quoted=True))
             return node
         raise QueryError(f"{quote(node)} is not known: {_parts_advice(stamp)}")
 
@@ -288,7 +289,7 @@ def with_stamp_parts(query: ParsedQuery, schema: Schema) -> ParsedQuery:
             raise QueryError(
                 f"column {stamp.name!r} holds times, which have no level of their own: {_parts_advice(stamp)}"
             )
-        return _part_column(stamp, part)
+        return exp.column(f"{stamp.name}.{part}", quoted=True)
 
     return query.rewritten(lambda node: node.transform(rewritten))
 
@@ -306,10 +307,6 @@ def _part_asked(node: exp.Expr) -> tuple[str, exp.Expr | None]:
             return "start", node.this.unnest()
     part = STAMP_FUNCTIONS.get(type(node)) or DATE_FUNCTIONS.get(type(node))
     return ("", None) if part is None or not isinstance(node.this, exp.Expr) else (part.lower(), node.this.unnest())
-
-
-def _part_column(stamp: Stamp, part: str) -> exp.Column:
-    return exp.column(f"{stamp.name}.{part}", quoted=True)
 
 
 def _parts_advice(stamp: Stamp) -> str:

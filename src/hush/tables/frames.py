@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hush.core.errors import DataError
+from hush.files.csv_cells import is_text
 from hush.schema.column import canonical
 from hush.schema.number_spelling import NumberSpelling
 from hush.tables.dialects.dialect import attempt, is_a
@@ -130,7 +131,7 @@ def readable(column: ArrowColumn, name: str, spell: Spelling) -> ArrowColumn:
         return readable(storage, name, spell)
     if pa.types.is_null(kind):
         return pa.nulls(len(column), pa.string())
-    if pa.types.is_dictionary(kind) and not _is_text(kind.value_type):
+    if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
         return readable(_converted(column, kind.value_type, name), name, spell)
     if pa.types.is_run_end_encoded(kind):
         return readable(pc.run_end_decode(column), name, spell)
@@ -144,7 +145,7 @@ def readable(column: ArrowColumn, name: str, spell: Spelling) -> ArrowColumn:
         return _converted(column, pa.string(), name)
     if pa.types.is_timestamp(kind) and kind.tz is not None and (spell in EXACT_SPELLINGS or kind.unit == "ns"):
         return _converted(column, pa.timestamp(kind.unit), name)  # in UTC; DuckDB can do little with zoned nanoseconds
-    if _is_text(kind) or pa.types.is_dictionary(kind):
+    if is_text(kind) or pa.types.is_dictionary(kind):
         # text that is not UTF-8 would bring DuckDB down
         attempt(lambda: column.validate(full=True), f"column {name!r} holds text that is not UTF-8; convert it")
     return column
@@ -268,7 +269,3 @@ def _spelled(values: Iterable[Any], name: str, spell: Spelling) -> pa.Array:
 def _converted(column: ArrowColumn, kind: pa.DataType, name: str) -> ArrowColumn:
     failed = f"column {name!r} is stored as {column.type}, which cannot be read; convert it to text or numbers"
     return attempt(lambda: column.cast(kind), failed)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

@@ -69,9 +69,8 @@ def read(
     protect, of whom at most `max_rows_per_unit` rows each are used; the default is the schema's unit. `counts` names
     the column of an aggregated table that says how many rows each line stands for; every row is then its own unit.
 
-    `engine="memory"` holds the codes of all rows, `"stream"` reads the source anew for each count, `"sql"` lets the
-    database count; all give the same counts. `"auto"` holds the codes if they fit in half of `memory_limit`.
-    `progress` is called with the fraction done.
+    `engine="memory"` holds the codes of all rows, as `"auto"` does if they fit in half of `memory_limit`; `"stream"`
+    reads the source anew for each count, `"sql"` lets the database count. `progress` is called with the fraction done.
 
     >>> import pyarrow as pa
     >>> table = read(pa.table({"sex": [0, 1, 1], "race": [2, 0, 2]}), Domain({"sex": 2, "race": 3}))
@@ -84,9 +83,8 @@ def read(
     Privacy: reads the data. A value that the schema refuses raises DataError, which names the column only.
     """
     # Open the source without reading rows.
-    declared = _with_unit(schema_of(schema), unit, max_rows_per_unit)
+    declared, limit = _with_unit(schema_of(schema), unit, max_rows_per_unit), bytes_of(memory_limit)
     check_choice(DataError, "engine", engine, ("auto", "memory", "stream", "sql"))
-    limit = bytes_of(memory_limit)
     connect = partial(DUCKDB.connect, limit // 2)
     opened = open_source(source, declared, table, query, connect, where=where, counts=counts, timeout=timeout)
     # Let the engine count, or hold the codes if they seem to fit; if they do not after all, stream.

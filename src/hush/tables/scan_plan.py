@@ -21,7 +21,7 @@ nanoseconds, with the scans that `plan_scans` merges at the way's own costs; `pe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -192,9 +192,9 @@ EMBEDDED_COSTS = EngineCosts(
     cap=150.0,
     ship=1.0,
     scans={
-        Way.SEPARATE: Costs(per_row=30.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12),
+        Way.SEPARATE: replace(GROUPING_SETS_COSTS, per_row=30.0),
         Way.SETS: GROUPING_SETS_COSTS,
-        Way.UNPIVOT: Costs(per_row=35.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12),
+        Way.UNPIVOT: replace(GROUPING_SETS_COSTS, per_row=35.0),
         Way.STREAM: KERNEL_COSTS,
     },
 )

@@ -72,6 +72,7 @@ def workload_of_sql(
         raise WorkloadError("the workload is empty; give at least one query, such as SELECT sex, COUNT(*) FROM t ...")
     if weights is not None and len(weights) != len(texts):
         raise WorkloadError(f"{len(weights)} weights for {len(texts)} queries; give one each")
+    # The products of each query; messages say which of several queries is at fault.
     terms: list[ProductTerm] = []
     for number, text in enumerate(texts):
         weight = 1.0 if weights is None else float(weights[number])

@@ -100,6 +100,7 @@ def parse_workload(over: Domain | Schema, text: str) -> Workload:
 
 
 def _parse_unweighted(over: Domain | Schema, summand: str) -> Workload:
+    # All tables of some kind.
     domain = domain_of(over, WorkloadError)
     if match := re.fullmatch(r"(<=|up ?to )?\s*(\d+)\s*(?:-\s*)?way", summand):
         order = _whole(match[2])
@@ -113,6 +114,7 @@ def _parse_unweighted(over: Domain | Schema, summand: str) -> Workload:
         return Workload.skewed(domain, SKEWED_ORDER, SKEWED_DRAWS, seed=int(match[1]))
     if match := re.fullmatch(r"(\d+)\s*-\s*of\s*-\s*(\d+)", summand):
         return Workload.thresholds(domain, _whole(match[2]), _whole(match[1]))
+    # A list of sums, thresholds and products.
     pieces = [piece for piece in _split(summand, ";") if piece.strip()]
     if not pieces:
         raise WorkloadError(f"cannot read the workload {summand!r}; {EXAMPLE_TEXTS}")

@@ -37,9 +37,6 @@ TRANSACTION_SETTINGS = {  # of every transaction; they end with it
     "work_mem": "64MB",
     "jit": "off",
 }
-MISSING_DRIVER = (
-    "reading PostgreSQL needs the package adbc-driver-postgresql, which is not installed; install hush[postgres]"
-)
 
 
 class ServerTrouble(Exception):
@@ -258,7 +255,10 @@ def driver() -> Any:
     try:
         import adbc_driver_postgresql.dbapi
     except ImportError:
-        raise DataError(MISSING_DRIVER) from None
+        raise DataError(
+            "reading PostgreSQL needs the package adbc-driver-postgresql, which is not installed; run: pip install "
+            "'hush[postgres]'"
+        ) from None
     return adbc_driver_postgresql.dbapi
 
 

@@ -38,17 +38,6 @@ LOCAL_SETTINGS = {
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     "spark.log.level": "ERROR",
 }
-MISSING_SPARK = "reading with Spark needs pyspark, which is not installed; run: pip install 'hush[spark]'"
-MISSING_CONNECT = "Spark Connect needs packages that are not installed; run: pip install 'pyspark[connect]'"
-OLD_CONNECT = "hush works in a session of its own, which Spark Connect gives from pyspark 4.3 on; install that"
-TOO_LONG = (
-    "a job of Spark took more than {seconds:g} seconds and was cancelled; raise timeout= (--timeout), or ask for fewer "
-    "tables"
-)
-MISSING_JAVA = (
-    "Spark needs Java 17 or newer, and there is none: set JAVA_HOME to one, install it (Debian: apt install "
-    "default-jre-headless), or connect to a cluster with --spark sc://host:port"
-)
 
 
 class SparkFrame:
@@ -64,7 +53,9 @@ class SparkFrame:
         try:
             self._spark = user.newSession()
         except (AttributeError, NotImplementedError):
-            raise DataError(OLD_CONNECT) from None
+            raise DataError(
+                "hush works in a session of its own, which Spark Connect gives from pyspark 4.3 on; install that"
+            ) from None
         # the user's settings of catalogs and file systems, such as credentials, then those of hush
         user_settings: dict[str, str] = {}
         with suppress(Exception):
@@ -178,7 +169,10 @@ class SparkFrame:
         finally:
             limit.cancel()
         if late.is_set():
-            raise DataError(TOO_LONG.format(seconds=self.timeout))
+            raise DataError(
+                f"a job of Spark took more than {self.timeout:g} seconds and was cancelled; raise timeout= "
+                "(--timeout), or ask for fewer tables"
+            )
         return done.result()
 
 
@@ -192,14 +186,19 @@ def connect(address: str) -> Any:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise DataError(MISSING_SPARK) from None
+        raise DataError(
+            "reading with Spark needs pyspark, which is not installed; run: pip install 'hush[spark]'"
+        ) from None
     remote = address.startswith("sc://")
     if remote and find_spec("grpc") is None:
-        raise DataError(MISSING_CONNECT)
+        raise DataError("Spark Connect needs packages that are not installed; run: pip install 'pyspark[connect]'")
     java_home = os.environ.get("JAVA_HOME")
     java = (Path(java_home) / "bin" / "java").exists() if java_home else shutil.which("java") is not None
     if not remote and not java:
-        raise DataError(MISSING_JAVA)
+        raise DataError(
+            "Spark needs Java 17 or newer, and there is none: set JAVA_HOME to one, install it (Debian: apt install "
+            "default-jre-headless), or connect to a cluster with --spark sc://host:port"
+        )
     builder = SparkSession.builder.appName("hush")
     builder = builder.remote(address) if remote else builder.master(address)
     for name, value in {} if remote else LOCAL_SETTINGS.items():
