@@ -78,7 +78,7 @@ def _plan(path: str | Path, archive: ArchiveReader) -> Plan:
     from hush.mechanisms.plan import Plan
     from hush.mechanisms.registry import mechanism_class
 
-    name = archive.field("mechanism", str)
+    name = archive.text("mechanism")
     try:
         mechanism = mechanism_class(name)
     except WorkloadError as error:
@@ -104,7 +104,7 @@ def _model(path: str | Path, archive: ArchiveReader) -> Model:
 def _schema(path: str | Path, archive: ArchiveReader) -> Schema:
     """The schema, checked against the domain that the file states."""
     domain: Domain = unpack(Domain, archive.manifest.get("domain"), None, "domain")
-    text = archive.field("schema", str)
+    text = archive.text("schema")
     if len(text) > max(_SCHEMA_FREE, _SCHEMA_RATIO * archive.size):
         raise ArchiveError(
             f"{path} is damaged: its schema has {len(text):,} characters, more than a file of {archive.size:,} bytes "

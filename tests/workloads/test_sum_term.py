@@ -126,7 +126,7 @@ def test_a_grid_of_another_schema_is_noticed() -> None:
 
 def test_weights_must_be_positive() -> None:
     (term,) = Workload.sums(SCHEMA, "age").sum_terms
-    with pytest.raises(WorkloadError, match="finite number above 0"):
+    with pytest.raises(WorkloadError, match="weight=0.0: expected a number above 0"):
         Workload(SCHEMA.domain, Workload.kway(SCHEMA, 1), [SumTerm((), term.grid, 0.0)])
 
 

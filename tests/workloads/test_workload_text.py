@@ -54,7 +54,7 @@ def test_texts_describe_workloads(text: str, expected: Workload) -> None:
         ("age; age", "twice"),
         ("age,age", "twice"),
         ("1e*age", "weight '1e'"),
-        ("0*age", "weight 0.0"),
+        ("0*age", "weight in the workload=0.0: expected a number above 0"),
         ("2-way +", "cannot read"),
         ("4-of-3", "at least 4 of 3 attributes: expected a whole number from 1 to 3"),
         ("2-of-9", "order=9"),

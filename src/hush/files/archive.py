@@ -130,11 +130,10 @@ class ArchiveReader:
         """The size of the file in bytes."""
         return self._path.stat().st_size
 
-    def field(self, name: str, kind: type | tuple[type, ...]) -> Any:
-        """A required field of the manifest, of a JSON type."""
+    def text(self, name: str) -> str:
+        """A required text of the manifest."""
         value = self.manifest.get(name)
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        if not isinstance(value, kind) or (isinstance(value, bool) and bool not in kinds):
+        if not isinstance(value, str):
             raise self._damaged(f"its field {name!r} is missing or of another type")
         return value
 

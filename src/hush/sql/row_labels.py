@@ -134,21 +134,15 @@ def values_of(node: exp.Expr, scope: Scope, *, single: bool = False) -> Cells:
                     lambda truths, yes, no: yes if truths == TRUE else no, truth(condition, scope), outcomes, chosen
                 )
             return chosen
-        case exp.Extract() | exp.TimestampTrunc() | exp.DateTrunc():
-            trunc = not isinstance(node, exp.Extract)
-            unit = (node.args["unit"] if trunc else node.this).name.upper()
-            return _of_days(
-                node, node.this if trunc else node.expression, PERIOD_STARTS if trunc else DATE_PARTS, unit, scope
-            )
-        case exp.Anonymous() if node.name.upper() in ("DATE_PART", "DATEPART") and len(node.expressions) == 2:
-            return _of_days(node, node.expressions[1], DATE_PARTS, node.expressions[0].name.upper(), scope)
+        case exp.TimestampTrunc() | exp.DateTrunc():
+            return _of_days(node, node.this, PERIOD_STARTS, node.args["unit"].name.upper(), scope)
         case exp.Cast() if node.to.is_type(exp.DataType.Type.DATE) and isinstance(
             node.this.unnest(), exp.TimestampTrunc | exp.DateTrunc
         ):
             return values_of(node.this, scope)
     # Conditions, constants, and functions of single values.
-    if type(node) in DATE_FUNCTIONS:
-        return _of_days(node, node.this, DATE_PARTS, DATE_FUNCTIONS[type(node)], scope)
+    if part := _date_part(node):
+        return _of_days(node, part[1], DATE_PARTS, part[0], scope)
     if isinstance(node, exp.Predicate | exp.Not | exp.Boolean | exp.And | exp.Or):
         return map_values({TRUE: True, FALSE: False, UNKNOWN: None}.__getitem__, truth(node, scope))
     if is_literal(node) or isinstance(node, exp.Interval):
@@ -268,7 +262,14 @@ def with_stamp_parts(query: ParsedQuery, schema: Schema) -> ParsedQuery:
     def rewritten(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column):
             return column_of(node)
-        part, inner = _part_asked(node)
+        asked = _date_part(node)
+        if asked is None and isinstance(node, exp.Cast) and node.to.is_type(exp.DataType.Type.DATE):
+            asked = DATE, node.this
+        elif asked is None and isinstance(node, exp.TimestampTrunc | exp.DateTrunc):
+            asked = "start", node.this
+        elif type(node) in STAMP_FUNCTIONS and isinstance(node.this, exp.Expr):
+            asked = STAMP_FUNCTIONS[type(node)], node.this
+        part, inner = ("", None) if asked is None else (asked[0].lower(), asked[1].unnest())
         stamp = stamps.get(inner.name.casefold()) if isinstance(inner, exp.Column) and of_table(inner) else None
         if inner is None or stamp is None:
             return node
@@ -294,19 +295,15 @@ def with_stamp_parts(query: ParsedQuery, schema: Schema) -> ParsedQuery:
     return query.rewritten(lambda node: node.transform(rewritten))
 
 
-def _part_asked(node: exp.Expr) -> tuple[str, exp.Expr | None]:
-    """The part of a time that a function takes, and its argument; an empty part for other expressions."""
-    match node:
-        case exp.Extract():
-            return node.this.name.lower(), node.expression.unnest()
-        case exp.Anonymous() if node.name.upper() in ("DATE_PART", "DATEPART") and len(node.expressions) == 2:
-            return node.expressions[0].name.lower(), node.expressions[1].unnest()
-        case exp.Cast() if node.to.is_type(exp.DataType.Type.DATE):
-            return DATE, node.this.unnest()
-        case exp.TimestampTrunc() | exp.DateTrunc():
-            return "start", node.this.unnest()
-    part = STAMP_FUNCTIONS.get(type(node)) or DATE_FUNCTIONS.get(type(node))
-    return ("", None) if part is None or not isinstance(node.this, exp.Expr) else (part.lower(), node.this.unnest())
+def _date_part(node: exp.Expr) -> tuple[str, exp.Expr] | None:
+    """The part of a date that an expression such as EXTRACT or YEAR takes, and its argument; None for others."""
+    if isinstance(node, exp.Extract):
+        return node.this.name.upper(), node.expression
+    two = isinstance(node, exp.Anonymous) and len(node.expressions) == 2
+    if two and node.name.upper() in ("DATE_PART", "DATEPART"):
+        return node.expressions[0].name.upper(), node.expressions[1]
+    part = DATE_FUNCTIONS.get(type(node))
+    return None if part is None or not isinstance(node.this, exp.Expr) else (part, node.this)
 
 
 def _parts_advice(stamp: Stamp) -> str:

@@ -24,7 +24,7 @@ from hush.files.csv_cells import is_text
 from hush.schema.column import canonical
 from hush.schema.number_spelling import NumberSpelling
 from hush.tables.dialects.dialect import attempt, is_a
-from hush.tables.rows_per_unit import exact_digits, number_id
+from hush.tables.rows_per_unit import exact_digits, rounded_ids
 from hush.tables.sources import gathered
 
 LARGEST_WRITTEN = 10**400  # beyond any float64; Python refuses to write much longer integers as text
@@ -188,9 +188,10 @@ def text_of(value: Any, name: str) -> str | None:
 
 def id_of(value: Any, name: str) -> str | None:
     """A Python object as the text of a unit's id, without rounding; None where it is missing."""
-    if isinstance(value, NUMBER_OBJECTS) and not isinstance(value, bool):
-        return number_id(value, name)
-    return text_of(value, name)
+    digits = count_of(value, name)
+    if digits == "" and isinstance(value, NUMBER_OBJECTS):
+        raise DataError(rounded_ids(name))
+    return digits
 
 
 def count_of(value: Any, name: str) -> str | None:

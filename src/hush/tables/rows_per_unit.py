@@ -256,14 +256,6 @@ def declare_texts(session: Any, source: RowSource, encodings: Sequence[tuple[Nam
             attempt(partial(source.dialect.declare_texts, session, names.texts, encoding.texts), source.failure)
 
 
-def number_id(value: Number, name: str) -> str | None:
-    """The text of an id that is a Python or numpy number; None if it is NaN."""
-    digits = exact_digits(value)
-    if digits == "":
-        raise DataError(rounded_ids(name))
-    return digits
-
-
 def exact_digits(value: Number) -> str | None:
     """The text of a Python or numpy number without rounding; None for NaN, empty if it may have been rounded.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from hush.core.domain import Clique, Domain
 from hush.core.errors import HushError, WorkloadError
+from hush.core.validation import check_number
 from hush.privacy.sum_query import MOST_STEPS, SumQuery, ValueGrid
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ class SumTerm:
 
     def check(self, domain: Domain) -> None:
         """Refuse an impossible weight, and a grid or a clique that does not fit the domain."""
-        if not (math.isfinite(self.weight) and self.weight > 0):
-            raise WorkloadError(f"{self.text} has weight {self.weight!r}: expected a finite number above 0")
+        check_number(WorkloadError, f"{self.text}: weight", self.weight, above=0)
         domain.check((self.column,))
         domain.check(self.clique)
         if self.grid.by_level != (self.column in self.clique) and len(self.grid.centres) != 1:

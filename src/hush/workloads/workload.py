@@ -13,7 +13,7 @@ import numpy as np
 from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique, Domain, domain_of, listed_cliques
 from hush.core.errors import SizeError, WorkloadError, shown
-from hush.core.validation import check_whole
+from hush.core.validation import check_number, check_whole
 from hush.linops import Identity, LinearOperator, Total
 from hush.workloads.sum_term import SumTerm, merged_sums, sum_terms
 from hush.workloads.term import ProductTerm, Term, merged, not_answered
@@ -293,8 +293,7 @@ class Workload:
         >>> sum_and_difference.equivalent(2.0 * Workload.kway(domain, 1))
         True
         """
-        if not 1e-8 <= tolerance < 1:
-            raise WorkloadError(f"tolerance={tolerance!r}: expected a number from 1e-8, which can be resolved, to 1")
+        check_number(WorkloadError, "tolerance", tolerance, least=1e-8, below=1, hint="; less cannot be resolved")
         if self.domain != other.domain:
             raise WorkloadError("workloads over different domains cannot be compared; build both over one domain")
         left, right = _weights(self), _weights(other)

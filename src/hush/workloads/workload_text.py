@@ -19,7 +19,6 @@ Names with other marks than letters, digits, `_`, `-`, `>` and `.` are written i
 from __future__ import annotations
 
 import functools
-import math
 import operator
 import re
 from collections.abc import Callable, Hashable, Iterator
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING
 from hush import queries
 from hush.core.domain import Domain, domain_of
 from hush.core.errors import SizeError, WorkloadError, shown
+from hush.core.validation import check_number
 from hush.linops import LinearOperator
 from hush.workloads.sum_term import SumTerm, merged_sums
 from hush.workloads.term import ProductTerm, Term, merged
@@ -83,8 +83,7 @@ def parse_workload(over: Domain | Schema, text: str) -> Workload:
             except ValueError:
                 raise WorkloadError(f"weight {match[1]!r} in the workload: expected a number such as 2.5") from None
             position = match.end()
-        if not 0 < weight < math.inf:
-            raise WorkloadError(f"weight {weight!r} in the workload: expected a finite number above 0")
+        check_number(WorkloadError, "weight in the workload", weight, above=0)
         rest = summand[position:]
         asked[rest] = asked.get(rest, 0.0) + weight
     terms: list[Term] = []
