@@ -70,7 +70,7 @@ def rank_columns(estimates: Estimates) -> list[Departure]:
         freedom = max(counts.size - 1, 1)
         size = departure(counts, np.full(counts.shape, counts.mean()), errors, freedom)
         ranked.append(Departure(clique=clique, departure=size, freedom=freedom))
-    return _sorted(ranked)
+    return sorted(ranked, key=lambda entry: -entry.departure)  # stable: equals keep the order of the domain
 
 
 def rank_pairs(estimates: Estimates, columns: Sequence[Departure]) -> list[Departure]:
@@ -80,7 +80,7 @@ def rank_pairs(estimates: Estimates, columns: Sequence[Departure]) -> list[Depar
     pairs = [pair for pair in itertools.combinations(names, 2) if _fit(estimates, pair)]
     if isinstance(estimates, BoundedEstimates):  # departures with and without known errors do not compare
         pairs = [pair for pair in pairs if estimates.has_covariance(pair)] or pairs
-    return _sorted([_pair(estimates, pair) for pair in pairs])
+    return sorted((_pair(estimates, pair) for pair in pairs), key=lambda entry: -entry.departure)
 
 
 def departure(counts: Floats, expected: Floats, errors: Floats, freedom: int) -> float:
@@ -117,10 +117,6 @@ def _fit(estimates: Estimates, clique: Clique) -> bool:
     return estimates.covers(clique) and 1 < estimates.domain.size(clique) <= largest
 
 
-def _sorted(ranked: list[Departure]) -> list[Departure]:
-    return sorted(ranked, key=lambda entry: -entry.departure)  # stable: equals keep the order of the domain
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """The counts of a picture and the rank of their table."""
@@ -136,24 +132,24 @@ class Figure:
 
 def bar_figures(release: Release, columns: Sequence[Departure]) -> list[Figure]:
     """The most telling one-way tables: numbers and dates first, then names, in the order of the schema."""
-    figures = [_bars(release, ranked, MOST_BARS, MOST_NAMES) for ranked in _in_order(release, columns[:MOST_CHARTS])]
+    figures = _bars(release, columns[:MOST_CHARTS], MOST_BARS, MOST_NAMES)
     return sorted(figures, key=lambda figure: chart_height(figure.sums), reverse=True)  # similar heights side by side
 
 
 def folded_figures(release: Release, columns: Sequence[Departure]) -> list[Figure]:
     """The other one-way tables, in the order of the schema."""
-    rest = _in_order(release, columns[MOST_CHARTS : MOST_CHARTS + MOST_FOLDED])
-    return [_bars(release, ranked, FOLDED_BARS, FOLDED_NAMES) for ranked in rest]
+    return _bars(release, columns[MOST_CHARTS : MOST_CHARTS + MOST_FOLDED], FOLDED_BARS, FOLDED_NAMES)
 
 
-def _in_order(release: Release, columns: Sequence[Departure]) -> list[Departure]:
+def _bars(release: Release, columns: Sequence[Departure], most: int, most_names: int) -> list[Figure]:
+    """Bar charts of some columns, in the order of the schema."""
     chosen = {ranked.clique[0]: ranked for ranked in columns}
-    return [chosen[name] for name in release.domain if name in chosen]
-
-
-def _bars(release: Release, ranked: Departure, most: int, most_names: int) -> Figure:
-    grouping = _grouping(release, ranked.clique[0], most, most_names)
-    return Figure(sums=grouped(release.estimates, (grouping,)), ranked=ranked)
+    figures = []
+    for name in release.domain:
+        if name in chosen:
+            grouping = _grouping(release, name, most, most_names)
+            figures.append(Figure(sums=grouped(release.estimates, (grouping,)), ranked=chosen[name]))
+    return figures
 
 
 def map_figures(release: Release, pairs: Sequence[Departure]) -> list[Figure]:
@@ -171,15 +167,10 @@ def bars_section(release: Release, figures: Sequence[Figure], folded: Sequence[F
     """One-way tables as bar charts: some in sight, the others folded."""
     known = all(figure.known for figure in (*figures, *folded))
     charts = [_bar_figure(figure, number) for number, figure in enumerate(figures, start=first)]
-    more = [
-        tag(
-            "details",
-            tag("summary", named(figure.sums.names[0], 60)),
-            _bar_figure(figure, number),
-            class_="column",
-        )
-        for number, figure in enumerate(folded, start=first + len(figures))
-    ]
+    more = []
+    for number, figure in enumerate(folded, start=first + len(figures)):
+        name = tag("summary", named(figure.sums.names[0], 60))
+        more.append(tag("details", name, _bar_figure(figure, number), class_="column"))
     shown = {figure.sums.names[0] for figure in (*figures, *folded)}
     absent = [named(name, 60) for name in release.domain if name not in shown]
     if len(absent) > MOST_ABSENT:

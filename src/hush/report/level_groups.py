@@ -15,8 +15,8 @@ import numpy as np
 
 from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique
-from hush.inference.error_margins import sum_margins
 from hush.inference.estimates import Estimates
+from hush.inference.intervals import sum_margins
 from hush.render.labels import compact
 from hush.render.text_table import counted
 from hush.schema import Column, Date, Granularity, Integer, Numeric
@@ -26,7 +26,7 @@ UNITS: tuple[tuple[str, Callable[[dt.date], str]], ...] = (
     ("quarter", lambda day: f"{day.year:04}-Q{(day.month + 2) // 3}"),
     ("year", lambda day: f"{day.year:04}"),
 )
-FEW_LEVELS = 12  # beside so few, the largest level hides no other
+FEW_LEVELS = 12  # with fewer levels, a large one does not hide the others
 POINT_SHARE, POINT_STEP = 0.25, 4.0  # of a level that is drawn apart: of all rows, and over the next largest
 THINNEST_BIN = 1 / 150  # a bin of a smaller share of the axis could not be seen
 MOST_APART = 3
@@ -132,25 +132,31 @@ def _with_special(
 
 def _integers(column: Integer, counts: Floats, most: int) -> LevelGroups:
     point = point_mass(counts[: column.levels])
-    step = _round_step(column.low, column.high, most)
+    # The smallest of 1, 2, 5, 10, 20, 50, ... whose multiples cut low .. high into at most `most` groups.
+    rising = (digit * 10**power for power in itertools.count() for digit in (1, 2, 5))
+    step = next(step for step in rising if column.high // step - column.low // step + 1 <= most)
     if step == 1 and point is None:
-        labels = [number_text(column, value) for value in range(column.low, column.high + 1)]
-        return _with_special(column, _single(column), labels, labels)
+        return _single(column)
     starts = [max(start, column.low) for start in range(column.low // step * step, column.high + 1, step)]
-    spans = [np.arange(low, high) for low, high in pairwise([*starts, column.high + 1])]
+    ranges = [np.arange(low, high) for low, high in pairwise([*starts, column.high + 1])]
     lone = None if point is None else column.low + point
-    kept = [values[values != lone] for values in spans]
-    shown = [(span, values) for span, values in zip(spans, kept, strict=True) if values.size]
+    kept = [values[values != lone] for values in ranges]
+    shown = [(whole, values) for whole, values in zip(ranges, kept, strict=True) if values.size]
     apart = [] if lone is None else [(np.array([point]), f"exactly {number_text(column, lone)}")]
-    extents = [(float(span[0]), float(span[-1] + 1)) for span, _ in shown]
+    extents = [(float(whole[0]), float(whole[-1] + 1)) for whole, _ in shown]
     notes = [f"{label} is drawn apart, as high as its share of all rows" for _, label in apart]
     if not _equally_wide(extents):
         notes.append(BY_WIDTH.format(unit=f"{_unit(extents):,.0f}"))
+    labels = []
+    for _, values in shown:
+        first, final = int(values[0]), int(values[-1])
+        without = f" without {lone}" if final - first >= values.size else ""
+        labels.append(span(number_text(column, first), number_text(column, final)) + without)
     return _with_special(
         column,
         [values - column.low for _, values in shown],
-        [_integers_label(column, values, lone) for _, values in shown],
-        [number_text(column, int(span[0])) for span, _ in shown],
+        labels,
+        [number_text(column, int(whole[0])) for whole, _ in shown],
         apart=apart,
         extents=extents,
         last=number_text(column, column.high),
@@ -159,14 +165,8 @@ def _integers(column: Integer, counts: Floats, most: int) -> LevelGroups:
     )
 
 
-def _integers_label(column: Integer, values: Integers, lone: int | None) -> str:
-    low, high = int(values[0]), int(values[-1])
-    without = f" without {lone}" if high - low >= values.size else ""
-    return span(number_text(column, low), number_text(column, high)) + without
-
-
 def point_mass(counts: Floats) -> int | None:
-    """The level that holds so many rows that the others would be invisible beside it; None if there is none.
+    """The level with so many rows that the others would be invisible next to it; None if there is none.
 
     >>> point_mass(np.array([900.0, *[5.0] * 20])), point_mass(np.array([30.0, *[5.0] * 20]))
     (0, None)
@@ -183,9 +183,13 @@ def _bins(column: Integer | Numeric, counts: Floats, most: int) -> LevelGroups:
     bins = [code for code in range(column.levels) if not column.is_point(code)]
     if not bins or len(points) > most // 3:  # no room to draw each by itself
         bins, points = list(range(column.levels)), []
-    step = _even_step(len(bins), most)
+    # Merge the fewest bins that suffice, or up to twice as many if that divides them evenly.
+    fewest = -(-len(bins) // most)
+    step = next((step for step in range(fewest, 2 * fewest) if len(bins) % step == 0), fewest)
     runs = [bins[start : start + step] for start in range(0, len(bins), step)]
-    extents = {run[0]: _extent(column, run) for run in runs}
+    # Where every run begins and ends; an integer takes up one unit.
+    unit = isinstance(column, Integer)
+    extents = {run[0]: (float(column.ends(run[0])[0]), float(column.ends(run[-1])[1]) + unit) for run in runs}
     widths = np.array([high - low for low, high in extents.values()])
     whole = float(column.high) - float(column.low)  # infinite if the bounds are as far apart as floats can be
     unseen = widths < THINNEST_BIN * whole
@@ -213,12 +217,6 @@ def _bins(column: Integer | Numeric, counts: Floats, most: int) -> LevelGroups:
         note=f"{counted(len(bins), 'bin')} drawn {step} at a time" if step > 1 else None,
         bar_notes=notes,
     )
-
-
-def _extent(column: Integer | Numeric, run: Sequence[int]) -> tuple[float, float]:
-    """Where a run of levels begins and ends; an integer takes up one unit."""
-    low, high = column.ends(run[0])[0], column.ends(run[-1])[1]
-    return float(low), float(high) + isinstance(column, Integer)
 
 
 def _run_label(column: Integer | Numeric, run: Sequence[int]) -> str:
@@ -249,7 +247,7 @@ def _unit(extents: Sequence[tuple[float, float]]) -> float:
 
 
 def number_text(column: Integer | Numeric, number: float) -> str:
-    """A number of a column as it stands on axes and in labels: short, and no two ends of bins alike.
+    """A number of a column as axes and labels show it: short, but different for different ends of bins.
 
     Integers have no separators in a column whose numbers may be years or codes.
 
@@ -273,8 +271,7 @@ def level_label(column: Column, code: int) -> str:
 
 def _dates(column: Date, most: int) -> LevelGroups:
     if column.levels <= most:
-        labels = [column.label(code) for code in range(column.levels)]
-        return _with_special(column, _single(column), labels, labels)
+        return _single(column)
     days = [column.value(code) for code in range(column.levels)]
     for unit, spelled in UNITS[COARSER_UNITS_FROM.get(column.granularity, len(UNITS)) :]:
         keys = [spelled(day) for day in days if isinstance(day, dt.date)]
@@ -293,8 +290,7 @@ def _dates(column: Date, most: int) -> LevelGroups:
 
 def _largest(column: Column, counts: Floats, most: int) -> LevelGroups:
     if column.levels <= most:
-        labels = [column.label(code) for code in range(column.levels)]
-        return _with_special(column, _single(column), labels, labels)
+        return _single(column)
     order = np.argsort(-counts[: column.levels], kind="stable")
     largest, rest = order[: most - 1], np.sort(order[most - 1 :])
     names = [column.label(int(code)) for code in largest]
@@ -303,24 +299,13 @@ def _largest(column: Column, counts: Floats, most: int) -> LevelGroups:
     return _with_special(column, [*(np.array([code]) for code in largest), rest], names, names, note=note)
 
 
-def _single(column: Column) -> list[Integers]:
-    return [np.array([code]) for code in range(column.levels)]
-
-
-def _round_step(low: int, high: int, most: int) -> int:
-    """The smallest of 1, 2, 5, 10, 20, 50, ... whose multiples cut low .. high into at most `most` groups."""
-    power = 1
-    while True:
-        for step in (power, 2 * power, 5 * power):
-            if high // step - low // step + 1 <= most:
-                return step
-        power *= 10
-
-
-def _even_step(levels: int, most: int) -> int:
-    """How many bins to merge: the fewest that suffice, or up to twice as many if that divides the levels evenly."""
-    fewest = -(-levels // most)
-    return next((step for step in range(fewest, 2 * fewest) if levels % step == 0), fewest)
+def _single(column: Column) -> LevelGroups:
+    """Every level by itself."""
+    labels = [
+        number_text(column, column.low + code) if isinstance(column, Integer) else column.label(code)
+        for code in range(column.levels)
+    ]
+    return _with_special(column, [np.array([code]) for code in range(column.levels)], labels, labels)
 
 
 def span(first: str, last: str) -> str:
@@ -373,19 +358,13 @@ def grouped(estimates: Estimates, groupings: tuple[LevelGroups, ...]) -> Grouped
     Cells share noise, so the error of a sum needs its own covariance: one, O(cells), for each combination of merged
     groups; axes of single levels are free.
     """
-    names = tuple(grouping.column.name for grouping in groupings)
-    counts = estimates.counts(names)
+    counts = estimates.counts(tuple(grouping.column.name for grouping in groupings))
     for axis, grouping in enumerate(groupings):
         if not grouping.whole:
             sums = [counts.take(codes, axis=axis).sum(axis=axis) for codes in grouping.members]
             counts = np.stack(sums, axis=axis)
-    std_error, margin = _errors(estimates, groupings)
-    return GroupedCounts(groupings=groupings, estimate=counts, std_error=std_error, margin=margin)
-
-
-def _errors(estimates: Estimates, groupings: tuple[LevelGroups, ...]) -> tuple[Floats, Floats]:
-    """Standard errors and margins."""
-    order = sorted(range(len(groupings)), key=lambda axis: not groupings[axis].whole)  # single levels first
+    # Standard errors and margins, with axes of single levels first.
+    order = sorted(range(len(groupings)), key=lambda axis: not groupings[axis].whole)
     free = [groupings[axis] for axis in order if groupings[axis].whole]
     added = [groupings[axis] for axis in order if not groupings[axis].whole]
     clique = tuple(groupings[axis].column.name for axis in order)
@@ -398,8 +377,8 @@ def _errors(estimates: Estimates, groupings: tuple[LevelGroups, ...]) -> tuple[F
         std_error[at] = _root(estimates.covariance(clique, coefficients, coefficients, len(free)))
         margins = sum_margins(estimates, clique, coefficients, len(free), std_error[at])
         margin[at] = margins.at(CONFIDENCE_LEVEL).reshape(std_error[at].shape)
-    back = np.argsort(order)
-    return np.transpose(std_error, back), np.transpose(margin, back)
+    std_error, margin = (np.transpose(values, np.argsort(order)) for values in (std_error, margin))
+    return GroupedCounts(groupings=groupings, estimate=counts, std_error=std_error, margin=margin)
 
 
 def _root(variances: Floats) -> Floats:

@@ -17,7 +17,7 @@ from hush.privacy.sensitivity import ONE_CELL, sensitivity
 from hush.render.charts import LABEL_SIZE, TICK_SIZE, Axis, picture, vertical_grid
 from hush.render.html_page import page_table
 from hush.render.labels import error_text, order_name, readable, table_name, width
-from hush.render.markup import Markup, join, lines, shape, tag
+from hush.render.markup import Markup, lines, shape, tag
 from hush.render.text_table import counted
 from hush.report.level_groups import cell_errors
 from hush.workloads import ProductTerm
@@ -94,7 +94,7 @@ def by_table(release: Release) -> list[Precision]:
 
 
 def _products(release: Release) -> list[ProductTerm]:
-    """The tables of the workload; thresholds and formulas have no naive answer to stand beside."""
+    """The tables of the workload; thresholds and formulas have no naive answer to compare with."""
     return [product for term in release.workload if (product := term.product) is not None]
 
 
@@ -114,10 +114,15 @@ def overall(entries: Sequence[Precision]) -> Precision:
 
 
 def _typical(estimates: Estimates, terms: Sequence[ProductTerm], naive: float, clique: Clique | None) -> Precision:
-    candidates = [
-        terms[i] for i in spread(len(terms), 4 * SAMPLED_TABLES_PER_ORDER)
-    ]  # finding out the coverage takes time
-    usable = [term for term in candidates if _usable(estimates, term)]
+    """The typical errors of some terms, from evenly spread ones if there are many."""
+    candidates = [terms[i] for i in spread(len(terms), 4 * SAMPLED_TABLES_PER_ORDER)]  # `covers` takes time
+    usable = [
+        term
+        for term in candidates
+        if estimates.domain.size(term.clique) <= LARGEST_TABLE
+        and estimates.covers(term.clique)
+        and (term.plain or all(math.prod(block.shape) <= LARGEST_BLOCK for block in term.blocks))
+    ]
     sampled = [usable[i] for i in spread(len(usable), SAMPLED_TABLES_PER_ORDER)]
     pairs = [_variances(estimates, term, naive) for term in sampled]
     weights = [term.queries for term in sampled]
@@ -129,14 +134,6 @@ def _typical(estimates: Estimates, terms: Sequence[ProductTerm], naive: float, c
         queries=sum(term.queries for term in terms),
         planned=_root_mean([planned for planned, _ in pairs], weights),
         naive=_root_mean([unplanned for _, unplanned in pairs], weights),
-    )
-
-
-def _usable(estimates: Estimates, term: ProductTerm) -> bool:
-    return (
-        estimates.domain.size(term.clique) <= LARGEST_TABLE
-        and estimates.covers(term.clique)
-        and (term.plain or all(math.prod(block.shape) <= LARGEST_BLOCK for block in term.blocks))
     )
 
 
@@ -221,8 +218,8 @@ def comparison_section(release: Release, entries: Sequence[Precision], number: i
         if release.workload.plain
         else tag(
             "p",
-            "Some of the tables are asked for ranges or other sums; the errors are those of the answers asked for, or "
-            "of evenly spread ones where there are many.",
+            "Of some tables, ranges or other sums were asked for; the errors are those of these answers, or of evenly "
+            "spread ones if there are many.",
             class_="note",
         ),
         _others(release),
@@ -235,48 +232,39 @@ def _others(release: Release) -> Markup | None:
     if not texts:
         return None
     more = f" and {len(texts) - MOST_NAMED:,} more" if len(texts) > MOST_NAMED else ""
-    said = f"Also asked: {'; '.join(texts[:MOST_NAMED])}{more}. release.term(...) has the answers, with their errors."
-    return tag("p", said)
+    named = f"{'; '.join(texts[:MOST_NAMED])}{more}"
+    return tag("p", f"Also asked: {named}. release.term(...) has the answers, with their errors.")
 
 
 def _chart(entries: Sequence[Precision], number: int) -> Markup:
-    names = [readable(_plain_name(entry), 30) for entry in entries]
-    left = max(width(name, LABEL_SIZE) for name in names) + 10
+    """Two bars for each entry: the predicted error and that of a naive plan."""
+    names = [
+        order_name(entry.order) if entry.clique is None else " × ".join(entry.clique) or "total" for entry in entries
+    ]
+    labels = [readable(name, 30) for name in names]
+    left = max(width(label, LABEL_SIZE) for label in labels) + 10
     largest = max(max(entry.planned, entry.naive) for entry in entries)
     axis = Axis.linear(0.0, largest, start=left, stop=PRECISION_WIDTH - 76, marks=5)
     top = 24.0
     bottom = top + PAIR_HEIGHT * len(entries) + 2
-    shapes = [_key(left), vertical_grid(axis, top, bottom)]
-    for index, (entry, name) in enumerate(zip(entries, names, strict=True)):
-        y = top + PAIR_HEIGHT * index + 6
-        shapes.append(tag("text", name, x=left - 8, y=y + 18, class_="end"))
-        for line, (value, kind) in enumerate(((entry.planned, "bar"), (entry.naive, "naive"))):
-            shapes.append(shape("rect", x=left, y=y + 14 * line, width=axis(value) - left, height=13.0, class_=kind))
-            shapes.append(tag("text", error_text(value), x=axis(value) + 5, y=y + 14 * line + 10, class_="mark"))
-    return picture(
-        "Predicted and naive standard errors", _described(entries), number, bottom + 20, *shapes, wide=PRECISION_WIDTH
-    )
-
-
-def _key(left: float) -> Markup:
+    # The key, then the axis and the bars.
     second = left + 22 + width("predicted standard error", TICK_SIZE) + 18
-    return join(
+    shapes = [
         shape("rect", x=left, y=2.0, width=14.0, height=10.0, class_="bar"),
         tag("text", "predicted standard error", x=left + 20, y=11.0, class_="mark"),
         shape("rect", x=second, y=2.0, width=14.0, height=10.0, class_="naive"),
         tag("text", "naive plan", x=second + 20, y=11.0, class_="mark"),
-    )
-
-
-def _described(entries: Sequence[Precision]) -> str:
-    texts = [
-        f"{readable(_plain_name(entry), 60)}: {error_text(entry.planned)} predicted, {error_text(entry.naive)} naive"
-        for entry in entries
+        vertical_grid(axis, top, bottom),
     ]
-    return "; ".join(texts) + ". The table below has the same numbers."
-
-
-def _plain_name(entry: Precision) -> str:
-    if entry.clique is None:
-        return order_name(entry.order)
-    return " × ".join(entry.clique) or "total"
+    texts = []
+    for index, (entry, name) in enumerate(zip(entries, names, strict=True)):
+        y = top + PAIR_HEIGHT * index + 6
+        shapes.append(tag("text", labels[index], x=left - 8, y=y + 18, class_="end"))
+        for line, (value, kind) in enumerate(((entry.planned, "bar"), (entry.naive, "naive"))):
+            shapes.append(shape("rect", x=left, y=y + 14 * line, width=axis(value) - left, height=13.0, class_=kind))
+            shapes.append(tag("text", error_text(value), x=axis(value) + 5, y=y + 14 * line + 10, class_="mark"))
+        errors = f"{error_text(entry.planned)} predicted, {error_text(entry.naive)} naive"
+        texts.append(f"{readable(name, 60)}: {errors}")
+    description = "; ".join(texts) + ". The table below has the same numbers."
+    title = "Predicted and naive standard errors"
+    return picture(title, description, number, bottom + 20, *shapes, wide=PRECISION_WIDTH)

@@ -12,8 +12,8 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.domain import Clique
-from hush.inference.error_margins import sum_margins
-from hush.inference.estimates import BoundedEstimates
+from hush.inference.estimates import BoundedEstimates, Estimates
+from hush.inference.intervals import sum_margins
 from hush.render.html_page import page_table
 from hush.render.labels import compact, interval_text, order_name, rounded
 from hush.render.markup import Markup, lines, tag
@@ -49,10 +49,10 @@ class OrderQuality:
     """The quality of the tables over one column, or over two; shares are of all rows.
 
     A number is close if its 95 % interval reaches at most 5 % of it to either side: `close` is the share of such
-    numbers and `rows_close` the share of rows in them, on average over tables. `misplaced` is the expected share of the
-    rows that a measured table has in a wrong cell, in the middle of these tables. `least` is the count, in their
-    middle, below which a number cannot be told from zero. `bound` is the share of misplaced rows that the model stays
-    below in measured tables, in the middle of them; NaN without a model. Unknown figures are NaN.
+    numbers and `rows_close` the share of rows in them, on average over tables. The other figures are medians over the
+    measured tables: `misplaced` is the expected share of rows in a wrong cell, `least` the count below which a number
+    cannot be told from zero, and `bound` a bound on the share of rows that the model misplaces; NaN without a model.
+    Unknown figures are NaN.
 
     `tables`, `measured` and `cells` count all tables that the release has; the shares come from `sampled` of them.
     """
@@ -98,6 +98,7 @@ def quality(release: Release, progress: Callable[[float], None] | None = None) -
 
 
 def _of_order(release: Release, order: int, total: float) -> OrderQuality | None:
+    """The quality of the tables over so many columns; None if the release has none."""
     # Which tables the release has, and whether their errors are known.
     estimates, domain, possible = release.estimates, release.domain, math.comb(len(release.domain), order)
     every = max(1, -(-possible // (4 * SAMPLED_TABLES)))
@@ -130,7 +131,7 @@ def _of_order(release: Release, order: int, total: float) -> OrderQuality | None
     measured = []
     for clique, weight in weights.items():
         counts, errors = estimates.counts(clique), cell_errors(estimates, clique)
-        margin = _margin(release, clique, errors)
+        margin = cell_margins(estimates, clique, errors)
         near = margin <= CLOSE_SHARE * counts
         numbers += weight * counts.size
         close += weight * int(near.sum())
@@ -155,12 +156,10 @@ def _of_order(release: Release, order: int, total: float) -> OrderQuality | None
     )
 
 
-def _margin(release: Release, clique: Clique, errors: Floats) -> Floats:
-    """Half the widths of the 95 % intervals of the cells; NaN where none is known."""
-    estimates = release.estimates
+def cell_margins(estimates: Estimates, clique: Clique, errors: Floats) -> Floats:
+    """Half the widths of the 95 % intervals of the cells of a table with these standard errors; NaN if unknown."""
     if isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(clique):
-        bound = float(estimates.margin(clique, np.zeros(()), np.ones(()), CONFIDENCE_LEVEL))
-        return np.full(errors.shape, bound)
+        return np.full(errors.shape, estimates.margin(clique, np.zeros(()), np.ones(()), CONFIDENCE_LEVEL))
     margins = sum_margins(estimates, clique, np.ones(errors.shape), len(clique), errors)
     return margins.at(CONFIDENCE_LEVEL).reshape(errors.shape)
 
@@ -175,8 +174,15 @@ def headline(release: Release, entries: Sequence[OrderQuality]) -> Markup:
     """The size, the estimated total, and the quality."""
     workload = release.workload
     columns = counted(len(release.domain), "column")
+    total = _card("n/a", "the total was not released")
+    if release.estimates.covers(()):
+        answers = release.marginal()
+        value, error = float(answers.estimate[0]), float(answers.std_error[0])
+        interval = interval_text(float(answers.lower[0]), float(answers.upper[0]), error)
+        known = f"95 % interval {interval}" if interval else "no error is known"
+        total = _card(rounded(value, error), f"rows, estimated; {known}", kind="total")
     cards = [
-        _total(release),
+        total,
         _card(f"{len(workload):,}", f"{'table' if len(workload) == 1 else 'tables'} of counts over {columns}"),
         _card(card_number(workload.queries), "numbers asked for"),
     ]
@@ -189,20 +195,8 @@ def headline(release: Release, entries: Sequence[OrderQuality]) -> Markup:
         if entry.measured
     ]
     return lines(
-        tag("h2", "At a glance", id="glance"),
-        tag("div", *cards, class_="headline"),
-        quality_text(release, entries),
+        tag("h2", "At a glance", id="glance"), tag("div", *cards, class_="headline"), quality_text(release, entries)
     )
-
-
-def _total(release: Release) -> Markup:
-    if not release.estimates.covers(()):
-        return _card("n/a", "the total was not released")
-    answers = release.marginal()
-    value, error = float(answers.estimate[0]), float(answers.std_error[0])
-    interval = interval_text(float(answers.lower[0]), float(answers.upper[0]), error)
-    text = f"rows, estimated; 95 % interval {interval}" if interval else "rows, estimated; no error is known"
-    return _card(rounded(value, error), text, kind="total")
 
 
 def card_number(number: int) -> str:

@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,18 +14,9 @@ import numpy as np
 from sqlglot.tokens import Tokenizer
 
 from hush.core.errors import HushError
-from hush.release.answer_columns import GroupColumn, QueryColumn
+from hush.release.answers import GroupColumn, QueryColumn
 from hush.render.html_page import page_table
-from hush.render.labels import (
-    bound_text,
-    error_text,
-    interval_text,
-    named,
-    order_name,
-    readable,
-    rounded,
-    table_name,
-)
+from hush.render.labels import bound_text, error_text, interval_text, named, order_name, readable, rounded, table_name
 from hush.render.markup import Markup, join, lines, tag
 from hush.render.text_table import counted
 from hush.report.figures import Departure
@@ -49,10 +40,13 @@ PLAIN_SQL_NAME = re.compile(r"[a-z_][a-z0-9_]*")  # needs no quotes in SQL
 
 def column_table(schema: Schema) -> Markup:
     """One row per column: name, kind, levels, and how other and missing values were counted."""
-    rows = [
-        (named(column.name), column.kind, levels_of(column), f"{column.size:,}", beyond(column), missing(column))
-        for column in schema.columns[:MOST_COLUMNS]
-    ]
+    rows = []
+    for column in schema.columns[:MOST_COLUMNS]:
+        missing = f"counted as {MISSING_LABEL}" if column.missing else "refused"
+        beyond = "refused" if column.other_code is None else f"counted as {OTHER_LABEL}"
+        if isinstance(column, Integer | Numeric | Date) and column.outside is Outside.CLAMP:
+            beyond = "counted at the nearer end"
+        rows.append((named(column.name), column.kind, levels_of(column), f"{column.size:,}", beyond, missing))
     heads = ("column", "kind", "levels", "size", "any other value", "missing")
     left_out = len(schema) - len(rows)
     caption = f"The first {MOST_COLUMNS} of {len(schema):,} columns." if left_out else ""
@@ -78,18 +72,6 @@ def levels_of(column: Column) -> Markup:
             return join(Markup(", ".join(labels)), f" and {more:,} more" if more else None)
 
 
-def beyond(column: Column) -> str:
-    """How values that are none of the levels were counted."""
-    if isinstance(column, Integer | Numeric | Date) and column.outside is Outside.CLAMP:
-        return "counted at the nearer end"
-    return "refused" if column.other_code is None else f"counted as {OTHER_LABEL}"
-
-
-def missing(column: Column) -> str:
-    """How missing values were counted."""
-    return f"counted as {MISSING_LABEL}" if column.missing else "refused"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
     """A question in words and in SQL, with its answer."""
@@ -107,44 +89,41 @@ class _Condition:
 
 def examples(release: Release, columns: Sequence[Departure], pairs: Sequence[Departure]) -> list[Example]:
     """Up to three examples, answered by the release: counts by a category, a range, and two conditions at once."""
+    # A name can be written into a query if it is short and has no invisible characters.
     names = [ranked.clique[0] for ranked in columns]
-    kinds = (_by_category(release, names), _in_range(release, names), _two_filters(release, pairs))
-    answered = (_first_answered(release, candidates) for candidates in kinds)
-    return [example for example in answered if example is not None]
+    writable = {name for name in release.domain if readable(name, LONGEST_WRITTEN_NAME) == name}
+    shown = [release.schema[name] for name in names if name in writable]
+    small = [column for column in shown if column.size <= MOST_ANSWER_ROWS]
 
+    def by_category() -> Iterator[tuple[str, str]]:
+        for column in (*(column for column in small if isinstance(column, Categorical)), *small):
+            name = identifier(column.name)
+            yield f"How many rows by {column.name}?", f"SELECT {name}, COUNT(*) FROM t GROUP BY {name}"
 
-def _first_answered(release: Release, candidates: Iterable[tuple[str, str]]) -> Example | None:
-    for question, sql in candidates:
-        try:
-            return Example(question=question, sql=sql, answers=release.sql(sql))
-        except HushError:  # SQL cannot spell a name or value; try the next candidate
-            continue
-    return None
+    def in_range() -> Iterator[tuple[str, str]]:
+        for kinds in ((Integer, Numeric), (Date,)):
+            for column in shown:
+                if isinstance(column, kinds) and column.levels >= 4 and (condition := _condition(release, column)):
+                    yield f"How many rows have {condition.words}?", f"SELECT COUNT(*) FROM t WHERE {condition.sql}"
 
+    def two_filters() -> Iterator[tuple[str, str]]:
+        for ranked in pairs:
+            conditions = [_condition(release, release.schema[name]) for name in ranked.clique if name in writable]
+            first, second = (*conditions, None, None)[:2]
+            if first and second:
+                question = f"How many rows have {first.words} and {second.words}?"
+                yield question, f"SELECT COUNT(*) FROM t WHERE {first.sql} AND {second.sql}"
 
-def _by_category(release: Release, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    columns = [release.schema[name] for name in names if _writable(name)]
-    small = [column for column in columns if column.size <= MOST_ANSWER_ROWS]
-    for column in (*(c for c in small if isinstance(c, Categorical)), *small):
-        name = identifier(column.name)
-        yield f"How many rows by {column.name}?", f"SELECT {name}, COUNT(*) FROM t GROUP BY {name}"
-
-
-def _in_range(release: Release, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    columns = [release.schema[name] for name in names if _writable(name)]
-    for kinds in ((Integer, Numeric), (Date,)):
-        for column in columns:
-            if isinstance(column, kinds) and column.levels >= 4 and (condition := _condition(release, column)):
-                yield f"How many rows have {condition.words}?", f"SELECT COUNT(*) FROM t WHERE {condition.sql}"
-
-
-def _two_filters(release: Release, pairs: Sequence[Departure]) -> Iterator[tuple[str, str]]:
-    for ranked in pairs:
-        conditions = [_condition(release, release.schema[name]) for name in ranked.clique if _writable(name)]
-        first, second = (*conditions, None, None)[:2]
-        if first and second:
-            question = f"How many rows have {first.words} and {second.words}?"
-            yield question, f"SELECT COUNT(*) FROM t WHERE {first.sql} AND {second.sql}"
+    # The first candidate of each kind that the release answers; SQL may be unable to spell a name or value.
+    answered = []
+    for candidates in (by_category(), in_range(), two_filters()):
+        for question, sql in candidates:
+            try:
+                answered.append(Example(question=question, sql=sql, answers=release.sql(sql)))
+                break
+            except HushError:
+                continue
+    return answered
 
 
 def _condition(release: Release, column: Column) -> _Condition | None:
@@ -207,11 +186,6 @@ def literal(value: Value) -> str:
             return "'" + value.replace("'", "''") + "'"
 
 
-def _writable(name: str) -> bool:
-    """Whether a name can be shown in a query as it is: short, without invisible characters."""
-    return readable(name, LONGEST_WRITTEN_NAME) == name
-
-
 def questions_section(release: Release, examples: Sequence[Example], file_name: str | None = None) -> Markup:
     """Covered tables, columns, example queries with their answers, and how to ask."""
     intro = (
@@ -224,6 +198,13 @@ def questions_section(release: Release, examples: Sequence[Example], file_name: 
             "The model answers any other combination of columns, with a bound on its error where one is known. Asking "
             "costs no further privacy, in a terminal or in Python. The table may have any name in FROM."
         )
+    parts = []
+    for example in examples:
+        notes = [readable(note, 300) for note in example.answers.notes]
+        answer = _answer_table(example.answers) if example.answers.groups else _answer_line(example.answers)
+        question, sql = tag("p", readable(example.question, 300)), tag("pre", tag("code", example.sql))
+        note = tag("p", " ".join(notes), class_="note") if notes else None
+        parts.append(tag("div", question, sql, answer, note, class_="example"))
     file = file_name if PLAIN_FILE_NAME.fullmatch(file_name or "") else "release.hush"
     commands = f'hush query {file} "SELECT ..."\n\nimport hush\nhush.load("{file}").sql("SELECT ...")'
     return lines(
@@ -235,7 +216,7 @@ def questions_section(release: Release, examples: Sequence[Example], file_name: 
         tag("h3", "Columns"),
         column_table(release.schema),
         tag("h3", "Examples") if examples else None,
-        *(_example(example) for example in examples),
+        *parts,
     )
 
 
@@ -256,18 +237,6 @@ def covered(release: Release) -> Markup:
         counts = [f"{tables:,} more over {order_name(order)}" for order, tables in sorted(more.items())]
         listed.append(join(f"and {', '.join(counts)}"))
     return tag("ul", *(tag("li", item) for item in (*items, *listed)), class_="tables" if listed else None)
-
-
-def _example(example: Example) -> Markup:
-    notes = [readable(note, 300) for note in example.answers.notes]
-    return tag(
-        "div",
-        tag("p", readable(example.question, 300)),
-        tag("pre", tag("code", example.sql)),
-        _answer_table(example.answers) if example.answers.groups else _answer_line(example.answers),
-        tag("p", " ".join(notes), class_="note") if notes else None,
-        class_="example",
-    )
 
 
 def _answer_line(answers: Answers) -> Markup:

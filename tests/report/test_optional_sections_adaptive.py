@@ -12,7 +12,7 @@ from hush.mechanisms.registry import BUILT_IN
 from hush.release.noisy_tables_record import NoisyTablesRecord
 from hush.render.labels import error_text
 from hush.report import report_html
-from hush.report.adaptive_section import MOST_ROUNDS, share_text
+from hush.report.optional_sections import MOST_ROUNDS, share_text
 from hush.report.quality import card_number
 
 SCHEMA = hush.datasets.people_schema()

@@ -15,7 +15,7 @@ from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release
 from hush.report import report_html, write_report
-from hush.report.heading import promise, success
+from hush.report.page import promise, success
 from hush.schema import Boolean, Categorical, Schema, Unit
 
 SCHEMA = Schema([Categorical(name="team", values=("a", "b", "c")), Boolean(name="in")])
