@@ -104,7 +104,7 @@ def test_rows_per_unit_that_are_ignored_are_found(monkeypatch: pytest.MonkeyPatc
     def ignored(row: Any, *, max_rows: int, neighbours: Any) -> Any:
         return original(row, max_rows=1, neighbours=neighbours)
 
-    for module in ("hush.privacy.gate", "hush.release.accounting", "hush.mechanisms.session"):
+    for module in ("hush.privacy.gate", "hush.release.statement", "hush.mechanisms.session"):
         monkeypatch.setattr(f"{module}.sensitivity", ignored)
     audit = MembershipAudit(Independent(), Budget(rho=0.5), runs=40, max_rows_per_unit=12, confidence=0.99)
     assert not audit.attack(audit.plan, lambda share: None).kept

@@ -112,7 +112,7 @@ def test_rows_are_drawn_to_compare_the_numbers_of_a_model(files: Path, tmp_path:
     done = run(files / "real.csv", tmp_path / "model.hush", "--schema", files / "people.toml")
     assert done.exit_code == 0, done.stderr
     assert "numbers are compared by 400 rows drawn from the model" in done.stderr
-    assert "Numbers, as they are and not by bins" in done.stdout
+    assert "Numbers, compared without bins" in done.stdout
 
 
 def test_files_are_not_replaced_and_mistakes_are_found_before_any_row_is_read(files: Path, tmp_path: Path) -> None:

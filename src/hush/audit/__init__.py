@@ -7,8 +7,7 @@ True
 from hush.audit.findings import Audit, Finding
 from hush.audit.lower_bounds import Rates
 from hush.audit.membership import Membership, MembershipAudit
-from hush.audit.records import check_ledger, check_release
-from hush.audit.self_check import audit, check_samplers
+from hush.audit.self_check import audit, check_ledger, check_release, check_samplers
 
 __all__ = [
     "Audit",

@@ -34,8 +34,8 @@ from hush.mechanisms.registry import mechanism_of
 from hush.planning import plan as make_plan
 from hush.privacy.budget import Budget
 from hush.privacy.events import price
-from hush.release.accounting import contradiction
 from hush.release.release import Release
+from hush.release.statement import contradiction
 from hush.schema import ROW, Schema, Unit
 from hush.tables.read import read
 from hush.tables.table import Table

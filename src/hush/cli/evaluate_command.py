@@ -27,7 +27,7 @@ from hush.files.atomic_write import write_whole
 from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
-    from hush.evaluation.numeric_columns import NumberComparison
+    from hush.evaluation.comparison import NumberComparison
     from hush.tables.table import Table
 
 MOST_DRAWN = 100_000  # rows from a model
@@ -115,7 +115,7 @@ def _numbers(
     **which: str | None,
 ) -> tuple[NumberComparison, ...]:
     """Numbers of the real rows, and of the synthetic ones or of rows drawn from a model."""
-    from hush.evaluation.numeric_columns import compare_numbers
+    from hush.evaluation.comparison import compare_numbers
     from hush.schema import Integer, Numeric
 
     numeric = any(isinstance(column, Integer | Numeric) and column.part is None for column in schema)

@@ -8,16 +8,8 @@ True
 """
 
 from hush.evaluation.column_chances import ColumnChances
-from hush.evaluation.comparison import STAMP, Comparison, Pair, compare
-from hush.evaluation.future_error import (
-    FutureError,
-    FutureStudy,
-    drawn_thresholds,
-    future_error,
-    future_study,
-    padded,
-)
-from hush.evaluation.numeric_columns import NumberComparison, compare_numbers
+from hush.evaluation.comparison import STAMP, Comparison, NumberComparison, Pair, compare, compare_numbers
+from hush.evaluation.future_error import FutureError, FutureStudy, drawn_thresholds, future_error, future_study, padded
 from hush.evaluation.resampling import equivalent_fraction, expected_error
 from hush.evaluation.workload_error import TermErrors, largest_error, term_errors, workload_error
 

@@ -8,11 +8,11 @@ Drift gamma reorders the masses and leaves their sizes. With columns sorted by m
 
     key_i = (1 - 2 gamma) (d - i) / (d - 1) + (1 - |1 - 2 gamma|) u_i,
 
-the column in place j gets the mass of the one with the j-th largest key: 0 leaves all as it is, 1/2 is a random order,
-1 the reverse.
+the column in place j gets the mass of the column with the j-th largest key: drift 0 changes nothing, 1/2 is a random
+order, 1 the reverse.
 
-Reference: [Avent 2023, sec. 4.5]. Differs from it: sets are drawn by the product law, and "without replacement, one
-column after the other", which is another law, is offered beside it; there both are taken for one.
+Reference: [Avent 2023, sec. 4.5]. Differs from it: sets are drawn by the product law. Drawing one column after the
+other without replacement follows another law, which is offered too; the paper does not distinguish the two.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.core.arrays import Floats
 from hush.core.domain import Clique
 from hush.core.errors import WorkloadError, shown
 from hush.core.validation import check_choice, check_number, check_whole, is_number
@@ -58,7 +57,7 @@ class ColumnChances:
 
     @classmethod
     def uniform(cls, columns: Iterable[str]) -> ColumnChances:
-        """Every column alike."""
+        """Every column equally likely."""
         names = _shuffled(columns, None)
         return cls(names, (1.0,) * len(names))
 
@@ -85,7 +84,7 @@ class ColumnChances:
 
     @classmethod
     def of_history(cls, columns: Iterable[str], asked: Iterable[tuple[Clique, float]]) -> ColumnChances:
-        """How often each column was asked for, by cliques with their weights, and a half for each column.
+        """How often each column was asked for, by cliques with their weights, plus a half for each column.
 
         >>> ColumnChances.of_history(("a", "b"), [(("a",), 1.0)]).masses
         (0.75, 0.25)
@@ -115,7 +114,7 @@ class ColumnChances:
         return ColumnChances(self.columns, tuple(moved))
 
     def distance(self, other: ColumnChances) -> float:
-        """The total variation 1/2 sum |p - q|: 0 for the same chances, 1 where no column is in both."""
+        """The total variation 1/2 sum |p - q|: 0 for the same chances, at most 1."""
         theirs = dict(zip(other.columns, other.masses, strict=True))
         if set(theirs) != set(self.columns):
             raise WorkloadError("chances of other columns cannot be compared; give both over the same columns")
@@ -138,44 +137,35 @@ class ColumnChances:
             )
         random = _generator(seed)
         if different and math.comb(d, size) <= MOST_LISTED and law == "product":
-            # Drawing and leaving out in turn is to take the largest log probabilities plus Gumbel noise.
+            # Drawing without replacement takes the largest log probabilities plus Gumbel noise.
             listed = np.array(list(itertools.combinations(range(d), size)))
             keys = np.log(self.masses)[listed].sum(axis=1) + random.gumbel(size=len(listed))
             return [tuple(self.columns[i] for i in listed[row]) for row in np.argsort(-keys)[:draws].tolist()]
+        # sums[j, m] is e_j(m), the sum of products over sets of m columns from the j-th on.
+        sums = np.zeros((d + 1, size + 1))
+        sums[:, 0] = 1.0
+        for index in range(d - 1, -1, -1):
+            sums[index, 1:] = sums[index + 1, 1:] + self.masses[index] * sums[index + 1, :-1]
         drawn: list[Clique] = []
         seen: set[Clique] = set()
-        sums = _symmetric_sums(np.array(self.masses), size)
         while len(drawn) < draws:
+            chosen: list[int] = []
             if law == "product":
-                columns = self._by_product_law(size, sums, random)
+                for index, mass in enumerate(self.masses):
+                    left = size - len(chosen)
+                    if left and random.random() * sums[index, left] < mass * sums[index + 1, left - 1]:
+                        chosen.append(index)
             else:
-                chosen = random.choice(d, size, replace=False, p=self.masses, shuffle=False)
-                columns = tuple(self.columns[index] for index in sorted(chosen.tolist()))
+                chosen = sorted(random.choice(d, size, replace=False, p=self.masses, shuffle=False).tolist())
+            columns = tuple(self.columns[index] for index in chosen)
             if not (different and columns in seen):
                 drawn.append(columns)
             seen.add(columns)
         return drawn
 
-    def _by_product_law(self, size: int, sums: Floats, random: np.random.Generator) -> Clique:
-        chosen, left = [], size
-        for index, mass in enumerate(self.masses):
-            if left and random.random() * sums[index, left] < mass * sums[index + 1, left - 1]:
-                chosen.append(self.columns[index])
-                left -= 1
-        return tuple(chosen)
-
-
-def _symmetric_sums(masses: Floats, size: int) -> Floats:
-    """e_j(m), (columns + 1, size + 1): the sums of products over sets of m columns from the j-th on."""
-    sums = np.zeros((len(masses) + 1, size + 1))
-    sums[:, 0] = 1.0
-    for index in range(len(masses) - 1, -1, -1):
-        sums[index, 1:] = sums[index + 1, 1:] + masses[index] * sums[index + 1, :-1]
-    return sums
-
 
 def checked_seed(seed: int) -> int:
-    """A seed; WorkloadError for what is none."""
+    """The seed; WorkloadError if it is not a whole number of at least 0."""
     return check_whole(WorkloadError, "seed", seed, least=0)
 
 

@@ -1,26 +1,31 @@
-"""Synthetic rows compared with the real ones: distances of columns and pairs, association, and workload error."""
+"""Synthetic rows compared with the real ones: distances of columns and pairs, association, and workload error.
+
+Numeric columns are also compared as numbers, not by bins: distances between distributions, means and exact zeros.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError, DomainError, WorkloadError
-from hush.evaluation.numeric_columns import NumberComparison, numbers_table
 from hush.evaluation.resampling import LARGEST_FRACTION, Resampling
 from hush.evaluation.workload_error import Progress, Tables, TermErrors, paired, term_errors
 from hush.linops import AllRange, Dense, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total, WidthRange
 from hush.release.model import Model
 from hush.release.release import Release
 from hush.render.text_table import TextColumn, TextTable, counted, number_columns
-from hush.schema import Schema
-from hush.tables.table import Table
+from hush.schema import Integer, Numeric, Schema
+from hush.tables.read import count_numbers
+from hush.tables.table import Counts, Table
 from hush.workloads import Workload
 
 
@@ -65,6 +70,40 @@ class Pair:
     def difference(self) -> float:
         """How far the association is off."""
         return abs(self.real - self.synthetic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberComparison:
+    """A column of numbers in both tables; NaN where one of them has no number in it.
+
+    `wasserstein` is the distance by which numbers must be moved on average to turn one distribution into the other,
+    in the unit of the column. `kolmogorov` is the largest difference between the shares of rows up to a number: 0 for
+    equal distributions, 1 for no overlap. Zeros are the shares of numbers that are exactly 0.
+
+    Privacy: every figure comes from private data without noise, and must not be published.
+    """
+
+    column: str
+    wasserstein: float
+    kolmogorov: float
+    real_mean: float
+    synthetic_mean: float
+    real_zeros: float
+    synthetic_zeros: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures for JSON, in which NaN is null."""
+
+        def known(number: float) -> float | None:
+            return number if math.isfinite(number) else None
+
+        return {
+            "column": self.column,
+            "wasserstein": known(self.wasserstein),
+            "kolmogorov": known(self.kolmogorov),
+            "mean": {"real": known(self.real_mean), "synthetic": known(self.synthetic_mean)},
+            "zeros": {"real": known(self.real_zeros), "synthetic": known(self.synthetic_zeros)},
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +197,9 @@ def compare(
 ) -> Comparison:
     """Compare synthetic rows, or the model of a release, with the real rows.
 
-    A release that measured nothing is compared by its answers, which are all 0, and so are its shares.
     By default the workload is every table over two columns. The equivalent fraction uses errors in shares, so it does
-    not depend on the number of synthetic rows. Tables hold numbers by bins only: `numbers`, from `compare_numbers`,
-    adds a comparison of the numbers themselves. `progress` is called with the fraction done.
+    not depend on the number of synthetic rows. `numbers`, from `compare_numbers`, adds a comparison of numbers that are
+    not in bins. The answers of a release that measured nothing are all 0. `progress` is called with the fraction done.
 
     Privacy: reads the real rows exactly and spends no budget, so its result is not a release: it is private, is stamped
     so, and is for those who may see the data. Choosing among releases by it, and publishing the choice, leaks too.
@@ -178,29 +216,24 @@ def compare(
     'internal: computed on private data, not for release'
     """
     _check_sources(real, synthetic)
-    domain = real.domain
     workload = default_workload(real.schema) if workload is None else workload
-    if workload.domain != domain:
+    if workload.domain != real.domain:
         raise WorkloadError("the workload is over another domain than the real rows; build it from real.domain")
 
     # Where the tables of both sides come from, and how many rows each side has.
     compared = synthetic.model() if isinstance(synthetic, Release) and synthetic.record.tables else synthetic
-    exact: Callable[[Sequence[Clique]], Mapping[Clique, Any]] = real.counts
-    estimated: Callable[[Sequence[Clique]], Mapping[Clique, Any]]
     estimated = compared.tables if isinstance(compared, Release | Model) else compared.counts
-    rows, total = (float(source([()])[()]) for source in (exact, estimated))
+    rows, total = (float(source([()])[()]) for source in (real.counts, estimated))
     zeros = isinstance(compared, Release)  # nothing was measured, and every answer is 0
     if not (rows > 0 and (total > 0 or zeros)):
         raise DataError("one of the tables has no rows, so nothing can be compared; give tables with rows")
 
-    columns, pairs = _column_distances(domain, exact, estimated)
-
-    # The error of the workload, and the sample of real rows that would have the same error.
-    products = [term.product for term in workload]
-    sets = all(product is not None and all(map(_is_set, product.blocks)) for product in products)
+    # Distances, the error of the workload, and the sample of real rows that would have the same error.
+    columns, pairs = _column_distances(real.domain, real.counts, estimated)
+    sets = all(term.product is not None and all(map(_is_set, term.product.blocks)) for term in workload)
     sampled = Resampling(rows)
     take = (lambda term, answers: sampled.add(answers, term.weight)) if sets else None
-    errors = term_errors(workload, exact, estimated, zeros=zeros, seen=take, progress=progress)
+    errors = term_errors(workload, real.counts, estimated, zeros=zeros, seen=take, progress=progress)
     return Comparison(
         real_rows=round(rows),
         synthetic_rows=total,
@@ -215,7 +248,7 @@ def compare(
 
 
 def _check_sources(real: Table, synthetic: Table | Release | Model) -> None:
-    """Refuse what is no table, release or model, and schemas that differ."""
+    """Refuse anything but tables, releases and models, and schemas that differ."""
     if isinstance(real, Release | Model) or not hasattr(real, "counts"):
         raise DataError(f"real: expected a table of the private rows, got {type(real).__name__}; use hush.read")
     if not isinstance(synthetic, Release | Model) and not hasattr(synthetic, "counts"):
@@ -359,3 +392,109 @@ def _worst(
 
 def _named(clique: Iterable[str]) -> str:
     return " x ".join(clique) or "(total)"
+
+
+def compare_numbers(
+    real: Any,
+    synthetic: Any,
+    schema: Schema | str | Path,
+    *,
+    table: str | None = None,
+    where: str | None = None,
+    counts: str | None = None,
+) -> tuple[NumberComparison, ...]:
+    """The integer and numeric columns of two sources compared as numbers, the worst first.
+
+    `table` says which table of the real source is meant, if that is a database, and `where` which of its rows;
+    `counts` names the column that says how many rows each of its lines stands for.
+
+    Sources are those of `hush.read` that can be read again. All rows are compared, and each number as it is in the
+    source: neither in its bin nor clamped, except that infinite ones stand at the nearer bound of their column.
+    Missing values are left out.
+
+    Privacy: reads the real rows exactly; the result is private. See `hush.evaluation.compare`.
+
+    >>> import pyarrow as pa
+    >>> schema = Schema([Numeric(name="fare", edges=(0, 50, 100))])
+    >>> real, synthetic = pa.table({"fare": [0.0, 0.0, 10.0, 30.0]}), pa.table({"fare": [20.0, 20.0, 20.0, 20.0]})
+    >>> (fare,) = compare_numbers(real, synthetic, schema)
+    >>> fare.wasserstein, fare.kolmogorov, fare.real_mean, fare.real_zeros, fare.synthetic_zeros
+    (15.0, 0.75, 10.0, 0.5, 0.0)
+    """
+    declared = schema if isinstance(schema, Schema) else Schema.load(schema)
+    exact = count_numbers(real, declared, table=table, where=where, counts=counts)
+    estimated = count_numbers(synthetic, declared)
+    # Infinite numbers stand at the nearer bound, so that means and distances stay finite.
+    entries = []
+    for column in declared:
+        if isinstance(column, Integer | Numeric) and column.part is None:
+            low, high = column.low, column.high
+            pairs = [
+                (np.where(np.isinf(values), np.clip(values, low, high), values), rows)
+                for values, rows in (exact[column.name], estimated[column.name])
+            ]
+            wasserstein, kolmogorov = distances(*pairs[0], *pairs[1])
+            (real_mean, real_zeros), (synthetic_mean, synthetic_zeros) = (_mean_and_zeros(*pair) for pair in pairs)
+            entries.append(
+                NumberComparison(
+                    column=column.name,
+                    wasserstein=wasserstein,
+                    kolmogorov=kolmogorov,
+                    real_mean=real_mean,
+                    synthetic_mean=synthetic_mean,
+                    real_zeros=real_zeros,
+                    synthetic_zeros=synthetic_zeros,
+                )
+            )
+    return tuple(sorted(entries, key=lambda entry: -entry.kolmogorov if math.isfinite(entry.kolmogorov) else -math.inf))
+
+
+def distances(first: Any, first_rows: Any, second: Any, second_rows: Any) -> tuple[float, float]:
+    """The Wasserstein-1 and Kolmogorov distances of two distributions, given as numbers and the rows of each.
+
+    With F and G the shares of rows up to a number, these are the integral of |F - G| and its maximum; O(n log n).
+    NaN if one has no rows.
+    """
+    numbers = np.concatenate([first, second]).astype(np.float64)
+    if not (len(first) and len(second)):
+        return math.nan, math.nan
+    order = np.argsort(numbers, kind="stable")
+    steps = np.concatenate(
+        [np.asarray(first_rows) / np.sum(first_rows), -np.asarray(second_rows) / np.sum(second_rows)]
+    )
+    numbers, apart = numbers[order], np.abs(np.cumsum(steps[order]))
+    last = np.append(numbers[1:] > numbers[:-1], True)  # F and G are known after all rows of a number
+    return float(apart[:-1] @ np.diff(numbers)), float(apart[last].max())
+
+
+def _mean_and_zeros(numbers: Floats, rows: Counts) -> tuple[float, float]:
+    """The mean, and the share of exact zeros."""
+    total = float(rows.sum())
+    if not total:
+        return math.nan, math.nan
+    return float(numbers @ rows) / total, float(rows[numbers == 0].sum()) / total
+
+
+def numbers_table(entries: Sequence[NumberComparison]) -> TextTable:
+    """The worst columns as a table.
+
+    Privacy: the figures are private.
+    """
+    columns = (
+        TextColumn(heading="column", fit="fold"),
+        *number_columns("mean real", "synthetic", "off by", "distance", "zeros real", "synthetic"),
+    )
+    rows = []
+    for entry in entries[:MOST_ROWS]:
+        figures = [("{:,.5g}", number) for number in (entry.real_mean, entry.synthetic_mean, entry.wasserstein)]
+        figures.append(("{:.4f}", entry.kolmogorov))
+        figures += [("{:.1f} %", 100 * share) for share in (entry.real_zeros, entry.synthetic_zeros)]
+        texts = (text.format(number) if math.isfinite(number) else "n/a" for text, number in figures)
+        rows.append((entry.column, *texts))
+    cut = f"; the worst {MOST_ROWS} of {len(entries):,}" if len(entries) > MOST_ROWS else ""
+    notes = [
+        "off by: how far a number must be moved, on average, to get from one column to the other (Wasserstein-1).",
+        "distance: the largest difference between the shares of rows up to a number (Kolmogorov), from 0 to 1.",
+        "zeros: the share of numbers that are exactly 0.",
+    ]
+    return TextTable(columns=columns, rows=rows, title=f"Numbers, compared without bins{cut}", notes=notes)

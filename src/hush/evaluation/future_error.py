@@ -1,11 +1,11 @@
 """Future error: how well a release made for past questions answers future ones.
 
-A future question is a threshold, drawn from chances that are related to those of past questions: r of k columns with
-all of their targets. Its error is the largest over the targets, as a share of the rows. The future error is the mean
-over questions, and over releases: err_F = E ||Q(D) - Q(answers)||_inf for one random threshold Q.
+A future question is a threshold, r of k columns with all of their targets, whose columns are drawn from chances related
+to those of past questions. Its error is the largest over the targets, as a share of the rows. The future error is the
+mean over questions and releases: err_F = E ||Q(D) - Q(answers)||_inf for one random threshold Q.
 
-Privacy: errors are computed from exact counts without noise, and releases are made with seeds. Use public or invented
-tables alone; the figures are stamped as what they are.
+Privacy: errors are computed from exact counts without noise, and releases are made with seeds. Use only public or
+invented tables; a stamp on the figures says so.
 
 Reference: [Avent 2023, sec. 4.2.3 and 4.5].
 """
@@ -38,7 +38,7 @@ from hush.workloads.term import merged
 from hush.workloads.threshold_term import threshold_term
 from hush.workloads.workload_text import parse_workload
 
-STAND_IN_STAMP = "Made from a public or invented table: holds for the private one as far as the two are alike"
+STAND_IN_STAMP = "Made from a public or invented table: holds for the private table only if the two are similar"
 DEFAULT_DRIFTS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 Kind = tuple[int, int]  # how many columns, and how many of them are to agree
 
@@ -53,7 +53,7 @@ def drawn_thresholds(
     seed: int = 0,
     different: bool = True,
 ) -> Workload:
-    """Thresholds over random sets of columns; a set that is drawn several times has that weight.
+    """Thresholds over random sets of columns, weighted by how often each set was drawn.
 
     >>> domain = Domain({"a": 2, "b": 3, "c": 4})
     >>> drawn_thresholds(domain, ColumnChances.uniform(domain), 2, 1, 3, seed=1).queries
@@ -68,8 +68,8 @@ def drawn_thresholds(
 def padded(history: Workload, to: int, *, seed: int = 0, weight: float = 1.0) -> Workload:
     """A short history with random thresholds added until it has `to` terms; all columns are equally likely.
 
-    The added thresholds have the numbers of columns of the history, in turn. A short history gives little information,
-    and any further table adds some.
+    The added thresholds take turns in having the numbers of columns of the history. A short history gives little
+    information, and any further table adds some.
 
     Reference: [Avent 2023, sec. 4.5.3].
     """
@@ -94,7 +94,7 @@ def padded(history: Workload, to: int, *, seed: int = 0, weight: float = 1.0) ->
 class FutureError:
     """The mean error of random questions with an interval, from the mean of each of several runs.
 
-    With one run the interval is that of its questions, and says nothing of how runs differ.
+    With one run the interval is that of its questions, and says nothing about how runs differ.
     """
 
     means: tuple[float, ...]  # of each run
@@ -108,7 +108,7 @@ class FutureError:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """mean -+ t s / sqrt(n), with n runs, or n questions of the only run; NaN where there is one alone."""
+        """mean -+ t s / sqrt(n) over n runs, or over n questions of the only run; NaN for a single question."""
         values = self.means if len(self.means) > 1 else self.questions[0]
         n = len(values)
         if n < 2:
@@ -121,7 +121,7 @@ class FutureError:
 
 
 def future_error(exact: Tables, estimated: Tables, future: Workload, *, level: float = 0.95) -> FutureError:
-    """The future error of one release's answers over drawn questions, whose weights say how often each was drawn.
+    """The future error of one release over drawn questions, weighted by how often each was drawn.
 
     Privacy: reads exact tables without any noise; the result is private.
     """
@@ -131,7 +131,7 @@ def future_error(exact: Tables, estimated: Tables, future: Workload, *, level: f
 
 @dataclass(frozen=True, slots=True)
 class DriftRow:
-    """One drift: how far the chances moved, the error of the questions then, and what all zeros would have."""
+    """One drift: how far the chances moved, the error of the drifted questions, and the error of answering 0 to all."""
 
     drift: float
     distance: float
@@ -157,16 +157,8 @@ class FutureStudy:
         rows = []
         for row in self.rows:
             low, high = (None if math.isnan(end) else max(end, 0.0) for end in row.error.interval)
-            rows.append(
-                {
-                    "drift": row.drift,
-                    "distance": row.distance,
-                    "error": row.error.mean,
-                    "lower": low,
-                    "upper": high,
-                    "all_zero": row.zeros,
-                }
-            )
+            error = {"error": row.error.mean, "lower": low, "upper": high, "all_zero": row.zeros}
+            rows.append({"drift": row.drift, "distance": row.distance, **error})
         return {
             "stamp": self.stamp,
             "mechanism": self.mechanism,
@@ -218,12 +210,12 @@ def future_study(
 ) -> FutureStudy:
     """Release a public or invented table for a history of questions, and ask it drifted future questions.
 
-    `chances` says how likely each column is to be asked for, by default as often as in the history. Questions have the
-    numbers of columns of the history, as often. `pad` adds random questions to the history until it has this many.
-    Every run makes a new release, with its own noise, drift and questions. Questions are drawn before anything is
-    released, so that what cannot be asked is refused at once.
+    `chances` says how likely each column is to be asked for, by default as in the history. Future questions have the
+    numbers of columns of the history, equally often. `pad` adds random questions to the history until it has this many.
+    Every run makes a new release, with its own noise, drift and questions. All questions are drawn before anything is
+    released, so that impossible ones are refused at once.
 
-    Privacy: for public or invented tables alone; nothing is charged and the noise is seeded. See the module.
+    Privacy: only for public or invented tables; nothing is charged and the noise is seeded. See the module.
     """
     asked = _checked_history(table, history, budget)
     if is_number(drifts) or isinstance(drifts, str) or not (drifts := tuple(drifts)):
@@ -235,11 +227,9 @@ def future_study(
     # Draw the future questions of all runs and drifts first, each from its own seed.
     state = np.random.SeedSequence(checked_seed(seed)).generate_state(runs * (2 * len(drifts) + 1), dtype=np.uint64)
     seeds = [[int(word) >> 2 for word in state[run::runs]] for run in range(runs)]
-    if chances is None:
-        columns = (name for name in asked.domain if asked.domain[name] > 1)
-        likely = ColumnChances.of_history(columns, zip(asked.cliques, asked.weights, strict=True))
-    else:
-        likely = _over(table.domain, chances)
+    several = (name for name in asked.domain if asked.domain[name] > 1)
+    past = zip(asked.cliques, asked.weights, strict=True)
+    likely = ColumnChances.of_history(several, past) if chances is None else _over(table.domain, chances)
     moved, future = _drawn_future(asked, likely, drifts, draws, seeds)
 
     # Release once per run, and compute the error of every question that is asked in it.
@@ -261,12 +251,8 @@ def future_study(
     # Average over questions and runs.
     rows = []
     for index, drift in enumerate(drifts):
-        by_run = [_repeated(future[run][index], errors[run]) for run in range(runs)]
-        means = tuple(float(run_errors.mean()) for run_errors in by_run)
-        error = FutureError(means, tuple(tuple(run_errors.tolist()) for run_errors in by_run), level)
         distance = math.fsum(likely.distance(drifted[index]) for drifted in moved) / runs
-        zero = math.fsum(float(_repeated(drawn[index], zeros).mean()) for drawn in future) / runs
-        rows.append(DriftRow(float(drift), distance, error, zero))
+        rows.append(_drift_row(drift, distance, [questions[index] for questions in future], errors, zeros, level))
     present = math.fsum(
         float(np.average([run_errors[term.question] for term in asked], weights=asked.weights)) for run_errors in errors
     )
@@ -274,18 +260,44 @@ def future_study(
     return FutureStudy(plan.mechanism, str(budget), tuple(rows), present / runs, runs, draws, total)
 
 
+def _drift_row(
+    drift: float,
+    distance: float,
+    drawn: Sequence[Workload],
+    errors: Sequence[dict[Hashable, float]],
+    zeros: dict[Hashable, float],
+    level: float,
+) -> DriftRow:
+    """The errors of the questions of one drift, one workload and one table of errors for each run."""
+    by_run = [_repeated(questions, run_errors) for questions, run_errors in zip(drawn, errors, strict=True)]
+    means = tuple(float(run_errors.mean()) for run_errors in by_run)
+    error = FutureError(means, tuple(tuple(run_errors.tolist()) for run_errors in by_run), level)
+    zero = math.fsum(float(_repeated(questions, zeros).mean()) for questions in drawn) / len(drawn)
+    return DriftRow(float(drift), distance, error, zero)
+
+
 def _drawn_future(
     history: Workload, likely: ColumnChances, drifts: Sequence[float], draws: int, seeds: list[list[int]]
 ) -> tuple[list[list[ColumnChances]], list[list[Workload]]]:
-    """The drifted chances and the questions, for each run and drift; refused if their errors need too much memory."""
-    moved = [
-        [likely.drifted(drift, seed=run_seeds[1 + 2 * i]) for i, drift in enumerate(drifts)] for run_seeds in seeds
-    ]
+    """The drifted chances and the questions, for each run and drift; refused if their errors need too much memory.
+
+    Kinds of questions are as frequent as in the history, and columns follow the drifted chances.
+    """
     kinds = _kinds(history)
-    future = [
-        [_questions(history.domain, drifted, kinds, draws, run_seeds[2 + 2 * i]) for i, drifted in enumerate(run)]
-        for run_seeds, run in zip(seeds, moved, strict=True)
-    ]
+    weights = np.array(list(kinds.values()))
+    moved = [[likely.drifted(drift, seed=run[1 + 2 * i]) for i, drift in enumerate(drifts)] for run in seeds]
+    future = []
+    for run_seeds, run in zip(seeds, moved, strict=True):
+        questions = []
+        for chances, seed in zip(run, run_seeds[2::2], strict=True):
+            random = np.random.Generator(np.random.PCG64(seed))
+            terms: list[Term] = []
+            for (k, r), times in zip(kinds, random.multinomial(draws, weights / weights.sum()).tolist(), strict=True):
+                if times:
+                    word = int(random.integers(2**62))
+                    terms += drawn_thresholds(history.domain, chances, k, r, times, seed=word, different=False)
+            questions.append(Workload(history.domain, terms))
+        future.append(questions)
     try:
         check_compared(_together(itertools.chain.from_iterable(future)))
     except SizeError as error:
@@ -339,7 +351,7 @@ def _repeated(drawn: Workload, errors: dict[Hashable, float]) -> Floats:
 
 
 def _kinds(history: Workload) -> dict[Kind, float]:
-    """The numbers of columns of the history's terms, and how often each was asked; the total has none."""
+    """The numbers of columns of the history's terms, and how often each was asked; the total is left out."""
     kinds: Counter[Kind] = Counter()
     for term in history:
         if term.plain and not term.clique:
@@ -353,16 +365,3 @@ def _kinds(history: Workload) -> dict[Kind, float]:
     if not kinds:
         raise WorkloadError("the history asks for the total alone; give tables over some columns, such as 'age,sex'")
     return dict(kinds)
-
-
-def _questions(domain: Domain, chances: ColumnChances, kinds: dict[Kind, float], draws: int, seed: int) -> Workload:
-    """Future questions: kinds as often as in the history, columns by the chances."""
-    random = np.random.Generator(np.random.PCG64(seed))
-    weights = np.array(list(kinds.values()))
-    times = random.multinomial(draws, weights / weights.sum())
-    parts = [
-        drawn_thresholds(domain, chances, k, r, int(n), seed=int(random.integers(2**62)), different=False)
-        for (k, r), n in zip(kinds, times, strict=True)
-        if n
-    ]
-    return Workload(domain, [term for part in parts for term in part])

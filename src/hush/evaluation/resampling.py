@@ -156,7 +156,7 @@ class Resampling:
 
 
 def _log_gamma_excess(n: Floats) -> Floats:
-    """log n! - n log n + n for whole n >= 0; small at any n, where its terms are not."""
+    """log n! - n log n + n for whole n >= 0; small at any n, although its terms are not."""
     from scipy.special import gammaln, xlogy
 
     large = np.maximum(n, STIRLING_FROM)

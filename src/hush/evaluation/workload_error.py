@@ -17,7 +17,7 @@ from hush.workloads import Term, Workload
 
 Tables: TypeAlias = Mapping[Clique, Any] | Callable[[Sequence[Clique]], Mapping[Clique, Any]]
 Progress: TypeAlias = Callable[[float], None]
-BATCH_CELLS = 2**22  # of the tables held at a time, unless one alone has more
+BATCH_CELLS = 2**22  # of the tables held at a time, unless a single table has more
 MOST_ANSWERS = 2**28  # of one term
 BYTES_COMPARED = 32  # of each cell and answer: counts, both tables as floats, what is between them
 
@@ -108,7 +108,7 @@ def term_errors(
 def largest_error(workload: Workload, exact: Tables, estimated: Tables) -> float:
     """max_i ||M_i(D) - M_i(D^)||_inf / |D|: the largest error of any answer of a workload, as a share of the rows.
 
-    Every answer counts alike, of marginals, thresholds, formulas and other terms; weights play no part. The arguments
+    All answers count equally, of marginals, thresholds, formulas and other terms; weights play no part. The arguments
     are those of `workload_error`.
 
     Privacy: reads exact tables without any noise; the result is private.
@@ -141,7 +141,7 @@ def largest_errors(workload: Workload, exact: Tables, estimated: Tables) -> Floa
 
 
 def check_compared(workload: Workload) -> None:
-    """Refuse a workload whose answers cannot be compared one by one, or not within the memory that is free."""
+    """Refuse a workload whose answers cannot be compared one by one, or do not fit into memory."""
     for term in workload:
         if not term.listed:
             raise WorkloadError(
@@ -173,8 +173,10 @@ def paired(
     Privacy: as `workload_error`.
     """
     for batch in clique_batches(domain, cliques, BATCH_CELLS):
-        tables = [_asked(source, batch) for source in (exact, estimated)]
+        tables = [source if isinstance(source, Mapping) else source(batch) for source in (exact, estimated)]
         for clique in batch:
+            if any(clique not in source for source in tables):
+                raise WorkloadError(f"there is no table over {clique!r}; give one for every clique of the workload")
             shape = domain.sizes(clique)
             truth, estimate = (np.asarray(source[clique], dtype=np.float64) for source in tables)
             if not truth.shape == estimate.shape == shape:
@@ -182,15 +184,6 @@ def paired(
                     f"tables over {clique!r} of shapes {truth.shape} and {estimate.shape}: expected {shape}"
                 )
             yield clique, truth, estimate
-
-
-def _asked(source: Tables, cliques: list[Clique]) -> Mapping[Clique, Any]:
-    if not isinstance(source, Mapping):
-        return source(cliques)
-    missing = next((clique for clique in cliques if clique not in source), None)
-    if missing is not None:
-        raise WorkloadError(f"there is no table over {missing!r}; give one for every clique of the workload")
-    return source
 
 
 def _total(table: Floats, kind: str) -> float:

@@ -27,8 +27,15 @@ def progress_bar(label: str, *, after: float = 0.0) -> Iterator[Callable[[float]
 
     def update(fraction: float) -> None:
         if not shown and not _bars and time.monotonic() - start >= after:
-            shown.append(_started(label))
-            _bars.append(shown[0])
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+            bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+            bar.add_task(label, total=1.0)
+            bar.start()
+            shown.append(bar)
+            _bars.append(bar)
         if shown:
             shown[0].update(shown[0].task_ids[0], completed=fraction)
 
@@ -40,19 +47,3 @@ def progress_bar(label: str, *, after: float = 0.0) -> Iterator[Callable[[float]
         if shown:
             shown[0].stop()
             _bars.remove(shown[0])
-
-
-def _started(label: str) -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
-    )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    bar.add_task(label, total=1.0)
-    bar.start()
-    return bar

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hush.core.errors import DataError
-from hush.evaluation.numeric_columns import compare_numbers
+from hush.evaluation.comparison import compare_numbers
 from hush.schema import Boolean, Categorical, Integer, Numeric, Schema, Unit
 from hush.tables import read
 from hush.tables.drafting import draft_schema

@@ -10,7 +10,7 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Workload
-from hush.audit.records import check_ledger, check_release
+from hush.audit.self_check import check_ledger, check_release
 from hush.mechanisms import MWEM, Direct
 from hush.privacy.events import GaussianEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy

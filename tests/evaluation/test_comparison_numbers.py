@@ -13,7 +13,7 @@ from scipy.stats import wasserstein_distance
 import hush
 from hush.core.errors import DataError
 from hush.evaluation import STAMP, compare, compare_numbers
-from hush.evaluation.numeric_columns import distances
+from hush.evaluation.comparison import distances
 from hush.schema import Categorical, Integer, Numeric, Outside, Schema
 
 SCHEMA = Schema(
