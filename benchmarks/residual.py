@@ -23,7 +23,7 @@ from rich.table import Table
 
 from hush.core.domain import Clique, Domain
 from hush.core.unit import ROW
-from hush.inference.residual_reconstruction import Reconstruction
+from hush.inference.residual_estimates import ResidualEstimates
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Gate
@@ -74,7 +74,7 @@ def measure(strategy: Any) -> Measurements[Any]:
 
 def reconstruct(answers: Measurements[Any]) -> int:
     """Reconstruct every marginal once, as a stream."""
-    return sum(1 for _ in Reconstruction(answers).marginals())
+    return sum(1 for _ in ResidualEstimates(answers).marginals())
 
 
 def warm_up() -> None:

@@ -10,7 +10,7 @@ from hush.core.domain import Domain
 from hush.core.errors import DataError, WorkloadError
 from hush.inference.best_unbiased import combine_marginals
 from hush.inference.linear_estimates import GlobalEstimates, LocalEstimates
-from hush.inference.residual_estimates import covariance_of, variance_of
+from hush.inference.residual_estimates import covariance_of
 from hush.linops import Dense, Identity, LevelsAndTotal, Prefix
 from hush.privacy.measurement import Measurements
 from hush.strategies.axis_strategy import AxisStrategy
@@ -171,13 +171,16 @@ def test_marginals_together_are_weighted_least_squares_over_all_of_them(tilted: 
         )
         + 2.0
     )
-    assert variance_of(strategy.residual, combination) == pytest.approx(spread.ravel() @ inverse @ spread.ravel())
+    assert covariance_of(strategy.residual, combination, combination) == pytest.approx(
+        spread.ravel() @ inverse @ spread.ravel()
+    )
     corner, beside = np.zeros((3, 2)), np.zeros((2, 4))
     corner[0, 0] = beside[0, 1] = 1.0
     between = covariance_of(strategy.residual, [(("a", "b"), corner)], [(("b", "c"), beside)])
     assert between == pytest.approx(twin_covariance(inverse, {"a": 0, "b": 0}, {"b": 0, "c": 1}))
     outer = np.multiply.outer(np.ones(2), np.arange(4.0))
-    assert variance_of(strategy.residual, [(("b", "c"), outer)]) == pytest.approx(
+    weighted = [(("b", "c"), outer)]
+    assert covariance_of(strategy.residual, weighted, weighted) == pytest.approx(
         twin.covariance(("c",), np.arange(4.0), np.arange(4.0), 0)
     )
     assert not strategy.supports(ProductTerm(("a", "c"), (Identity(3), Identity(4))))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hush import queries
 from hush.core.domain import Clique, Domain
 from hush.core.errors import WorkloadError
-from hush.inference.residual_estimates import covariance_of, variance_of
+from hush.inference.residual_estimates import Combination, covariance_of
 from hush.linops import Dense
 from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.select_residual import select_residual
@@ -24,6 +24,10 @@ MIXED = select_residual(
 ).value
 PLAIN = select_residual(Workload.marginals(DOMAIN, [("age", "sex", "race"), ("sex", "work")]), rho=0.5).value
 PLANS = pytest.mark.parametrize("plan", [MIXED, PLAIN], ids=["mixed", "plain"])
+
+
+def variance_of(plan: ResidualStrategy, combination: Combination) -> float:
+    return covariance_of(plan, combination, combination)
 
 
 def cells_of(clique: Clique) -> list[list[tuple[Clique, np.ndarray]]]:

@@ -235,7 +235,7 @@ def one_row_accounted(patch: Patch) -> None:
     """Costs recomputed as if every unit had one row."""
     original = sensitivity.sensitivity
     patch.setattr(
-        "hush.release.accounting.sensitivity",
+        "hush.release.statement.sensitivity",
         lambda row, *, max_rows, neighbours: original(row, max_rows=1, neighbours=neighbours),
     )
 
@@ -341,11 +341,11 @@ FAULTS = {
     ),
     "statement believed": Bug(
         lambda patch: patch.setattr("hush.release.release.contradiction", lambda *_: None),
-        "release/test_accounting.py::test_a_fixed_release_states_no_noise_that_it_does_not_hold",
+        "release/test_statement_accounting.py::test_a_fixed_release_states_no_noise_that_it_does_not_hold",
     ),
     "statement read for one row": Bug(
         one_row_accounted,
-        "release/test_accounting.py::test_units_of_several_rows_are_accounted_for",
+        "release/test_statement_accounting.py::test_units_of_several_rows_are_accounted_for",
         {"name": "direct, Laplace", "relation": Neighbours.ADD_REMOVE},
     ),
     "overflow": Bug(

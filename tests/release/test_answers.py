@@ -15,9 +15,8 @@ from rich.cells import cell_len
 from scipy.stats import norm
 
 from hush.core.errors import DomainError, HushError, QueryError
-from hush.release.answer_columns import ErrorKind, GroupColumn, Quantity
-from hush.release.answers import Answers
-from hush.release.intervals import FixedIntervals
+from hush.inference.intervals import FixedIntervals
+from hush.release.answers import Answers, ErrorKind, GroupColumn, Quantity
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
 from hush.testing.dense_twins import DenseEstimates
@@ -104,7 +103,7 @@ def test_the_total_is_a_marginal_without_groups() -> None:
         (lambda: marginal("sex", level="high"), "level='high'"),
         (
             lambda: marginal("sex", error_kind="sure"),
-            "error_kind = 'sure': expected one of exact, approximate, model, noise, binned, bound, none",
+            "error_kind='sure': expected one of 'exact', 'approximate', 'model', 'noise', 'binned', 'bound', 'none'",
         ),
         (lambda: Answers.of_marginal(SCHEMA, ("sex",), [1.0], 1.0), r"counts of shape \(1,\) .* expected \(4,\)"),
         (lambda: Answers.of_marginal(SCHEMA, ("smoker",), [1, 2], [1, 2, 3]), r"variances of shape \(3,\)"),

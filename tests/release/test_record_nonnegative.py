@@ -158,7 +158,7 @@ def test_tables_of_linear_releases_can_be_non_negative_and_whole(case: str, kind
 
 def test_bad_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     release = released("direct")
-    with pytest.raises(WorkloadError, match="method='round': expected one of hybrid, nnls, clip"):
+    with pytest.raises(WorkloadError, match="method='round': expected one of 'hybrid', 'nnls', 'clip'"):
         release.nonnegative_term(0, method="round")
     with pytest.raises(WorkloadError, match="method='clip': expected one of 'hybrid', 'nnls'"):
         release.nonnegative_cells("clip")

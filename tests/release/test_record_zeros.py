@@ -10,15 +10,15 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Workload
-from hush.audit.records import check_release
+from hush.audit.self_check import check_release
 from hush.core.errors import ArchiveError
 from hush.files.archive import ArchiveReader, write_archive
 from hush.mechanisms import AllZero, Direct, DualQuery, Independent, Residual
 from hush.mechanisms.mechanism import Mechanism
 from hush.privacy.budget import Cost
 from hush.privacy.events import GaussianEvent, SelectionEvent, price
-from hush.release.accounting import measured_event
 from hush.release.record import ZeroRecord
+from hush.release.statement import measured_event
 from hush.testing import TinyTable
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})

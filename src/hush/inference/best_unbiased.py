@@ -22,8 +22,7 @@ from hush.core.errors import SizeError, WorkloadError, shown
 from hush.inference.error_law import Law
 from hush.inference.estimates import ConstantColumnEstimates
 from hush.inference.linear_estimates import LinearMeasurements, answers_of, measured_products
-from hush.inference.residual_estimates import NoisySource, ResidualEstimates
-from hush.inference.residual_reconstruction import subset_levels
+from hush.inference.residual_estimates import NoisySource, ResidualEstimates, subset_levels
 from hush.privacy.measurement import Measurement, Measurements, placed
 from hush.strategies.linear_strategy import marginal_strategy
 from hush.strategies.residual_strategy import ResidualStrategy, marginal_noise

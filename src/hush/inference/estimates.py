@@ -1,9 +1,10 @@
-"""Estimates: the questions that every release answers, for any mechanism; and two small implementations.
+"""Estimates: the questions that every release answers, for any mechanism; and small implementations.
 
 `Estimates` is the protocol. `ConstantColumnEstimates` adds columns of a single level to estimates that leave them out:
 every row has the only level of such a column, so the table over ("country", "sex") holds the counts of ("sex",) if
-`country` has one level; workloads leave these columns out, and nothing is measured for them. `ZeroEstimates` answers 0
-to everything, the yardstick of mechanisms that measure something.
+`country` has one level; workloads leave these columns out, and nothing is measured for them. `UnknownErrors` is the
+base of estimates of all tables whose errors are not known, such as those of a model. `ZeroEstimates` answers 0 to
+everything, the yardstick of mechanisms that measure something.
 """
 
 from __future__ import annotations
@@ -163,24 +164,14 @@ def without_constant_columns(estimates: Estimates) -> Estimates:
     return estimates.varying if isinstance(estimates, ConstantColumnEstimates) else estimates
 
 
-class ZeroEstimates:
-    """A count of 0 in every cell of every table; implements `Estimates`, with NaN for every variance.
-
-    >>> zeros = ZeroEstimates(Domain({"a": 2, "b": 3}), [("a",)])
-    >>> zeros.counts(("b",)).tolist(), zeros.cliques
-    ([0.0, 0.0, 0.0], (('a',),))
-    """
+class UnknownErrors:
+    """Estimates of every table whose errors are not known: all covariances are NaN, and no error has a law."""
 
     laplace = False
 
-    def __init__(self, domain: Domain, asked: Iterable[Clique]) -> None:
+    def __init__(self, domain: Domain, cliques: Iterable[Clique]) -> None:
         self.domain = domain
-        self._asked = tuple(maximal_cliques(list(asked)))
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]:
-        """The largest requested tables, though any table is covered."""
-        return self._asked
+        self.cliques = tuple(cliques)
 
     def covers(self, clique: Clique) -> bool:
         self.domain.check(clique)
@@ -189,21 +180,33 @@ class ZeroEstimates:
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
         """None, because every table is covered."""
 
-    def counts(self, clique: Clique) -> Floats:
-        sizes, cells = self.domain.sizes(clique), self.domain.size(clique)
-        if 8 * cells > 0.8 * available_memory():
-            raise SizeError(f"a table of {cells:,} zeros takes {readable(8 * cells)}; ask for one over fewer columns")
-        return np.zeros(sizes)
-
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
         return np.full(self.domain.sizes(clique)[:groups], np.nan)
-
-    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
-        shape = [block.shape[0] for block in blocks]
-        return np.zeros(shape), np.full(shape, np.nan)
 
     def alike(self, name: str) -> bool:
         return True
 
     def error_law(self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None) -> None:
         """None, because the error is not that of noise."""
+
+
+class ZeroEstimates(UnknownErrors):
+    """A count of 0 in every cell of every table; implements `Estimates`. `cliques` are the largest requested tables.
+
+    >>> zeros = ZeroEstimates(Domain({"a": 2, "b": 3}), [("a",)])
+    >>> zeros.counts(("b",)).tolist(), zeros.cliques
+    ([0.0, 0.0, 0.0], (('a',),))
+    """
+
+    def __init__(self, domain: Domain, asked: Iterable[Clique]) -> None:
+        super().__init__(domain, maximal_cliques(list(asked)))
+
+    def counts(self, clique: Clique) -> Floats:
+        sizes, cells = self.domain.sizes(clique), self.domain.size(clique)
+        if 8 * cells > 0.8 * available_memory():
+            raise SizeError(f"a table of {cells:,} zeros takes {readable(8 * cells)}; ask for one over fewer columns")
+        return np.zeros(sizes)
+
+    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
+        shape = [block.shape[0] for block in blocks]
+        return np.zeros(shape), np.full(shape, np.nan)

@@ -140,8 +140,11 @@ class LocalEstimates(_ProductEstimates):
                 else:
                     pair = [factor.adjoint(values, axis) for values in pair]
                     right[inside[0]] = left[inside[0]]
-            else:
-                operands.append(_joint(factor, group, sizes, inside, left, right))
+            else:  # the covariance of the factor's cells, attributes outside the clique summed out
+                outside = axes_outside(group, inside)
+                tensor = factor.inverse_gram.reshape(sizes + sizes)
+                tensor = tensor.sum(axis=(*outside, *(axis + len(group) for axis in outside)))
+                operands.append((tensor, "".join([left[name] for name in inside] + [right[name] for name in inside])))
         for values, letter in zip(pair, (left, right), strict=True):
             operands.append((values, "".join(letter[name] for name in names)))
         out = "".join(left[name] for name in names[:groups])
@@ -204,21 +207,6 @@ def _unsupported(names: Clique) -> WorkloadError:
     )
 
 
-def _joint(
-    factor: AxisStrategy,
-    group: Clique,
-    sizes: tuple[int, ...],
-    inside: list[str],
-    left: dict[str, str],
-    right: dict[str, str],
-) -> tuple[Floats, str]:
-    """The covariance of the cells of one factor, attributes outside the clique summed out, and its subscripts."""
-    tensor = factor.inverse_gram.reshape(sizes + sizes)
-    outside = axes_outside(group, inside)
-    tensor = tensor.sum(axis=(*outside, *(axis + len(group) for axis in outside)))
-    return tensor, "".join(left[name] for name in inside) + "".join(right[name] for name in inside)
-
-
 class GlobalEstimates(_ProductEstimates):
     """Unbiased counts from all products together, mutually consistent; implements `Estimates`."""
 
@@ -269,12 +257,12 @@ class GlobalEstimates(_ProductEstimates):
     def counts(self, clique: Clique) -> Floats:
         names = self.domain.check(clique)
         self._require(names, self._levels(names))
-        return self._marginal(names)
+        return np.asarray(summed(self.cells, self._joint.clique, names), order="C")
 
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
         names = self.domain.check(clique)
         self._require(names, blocks)
-        values = apply_each(blocks, self._marginal(names))
+        values = apply_each(blocks, np.asarray(summed(self.cells, self._joint.clique, names), order="C"))
         if self._joint.small:
             return values, self._joint.variances(names, blocks)
         matrices = [block.dense() for block in blocks]
@@ -327,9 +315,7 @@ class GlobalEstimates(_ProductEstimates):
         )
         return float(np.sum(left * self._joint.solve(right)))
 
-    def _marginal(self, names: Clique) -> Floats:
-        return np.asarray(summed(self.cells, self._joint.clique, names), order="C")
-
     def _require(self, names: Clique, blocks: Sequence[LinearOperator]) -> None:
+        """Refuse queries that no product supports."""
         if not (self._sums or any(product.supports(names, blocks) for product in self._products)):
             raise _unsupported(names)

@@ -53,7 +53,7 @@ from hush.workloads.term import merged
 
 Product = Callable[[Floats], Floats]
 
-METHODS = ("hybrid", "nnls")
+CELL_METHODS = ("hybrid", "nnls")
 LARGEST_GRAM = 4096  # levels of a block whose Gram matrix is held
 VECTORS_HELD = 16  # as long as x, at a time
 FREEING_PROPORTION = 3.0  # of the gradient on zero entries to that on the face, above which zero entries are freed
@@ -225,7 +225,7 @@ def nonnegative_cells(
     tolerance: float = 1e-3,
     iterations: int = 20_000,
 ) -> Solution[Floats]:
-    """The non-negative counts over `measured_clique(answers)` by one of `METHODS`, one axis per attribute.
+    """The non-negative counts over `measured_clique(answers)` by one of `CELL_METHODS`, one axis per attribute.
 
     `estimates` are the least squares estimates of the release, for hybrid. The distance of the weighted answers from
     the optimal ones is certified to be within `tolerance` times the root of their total noise variance. If the answers
@@ -233,12 +233,20 @@ def nonnegative_cells(
 
     Complexity: O(cells * levels) per axis, term or product strategy, and step; hundreds to thousands of steps.
     """
-    check_choice(WorkloadError, "method", method, METHODS)
+    check_choice(WorkloadError, "method", method, CELL_METHODS)
     if not answers.filled.any():
         raise WorkloadError("the release was interrupted before anything was measured; there are no counts")
-    _check_memory(answers, workload)
     clique = measured_clique(answers)
     sizes = answers.strategy.domain.sizes(clique)
+
+    # Refuse a domain whose vectors, or whose intermediate answers, would not fit in memory.
+    cells = math.prod(sizes)
+    widest = max(math.prod(max(f.rows, f.size) for f in product.factors) for product in measured_products(answers))
+    blocks = {block for term in workload.products for block in term.blocks if not isinstance(block, Identity | Total)}
+    held = sum(block.shape[1] ** 2 for block in blocks if block.shape[1] <= LARGEST_GRAM)
+    needed, what = 8 * (VECTORS_HELD * cells + 3 * widest + held), f"non-negative counts of {cells:,} cells"
+    remedy = "use tables(kind='nonnegative'), which works table by table, or method='clip' for the answers to one term"
+    require_memory(needed, f"{what} over {', '.join(clique)}", remedy, share=0.8)
 
     # H, b and the total variance of the weighted answers.
     if method == "nnls":
@@ -322,15 +330,3 @@ class _TermSquares:
                     self._grams[block] = block.gram_dense()
                 values = along(self._grams[block], values, axis)
         return term.weight * values
-
-
-def _check_memory(answers: LinearMeasurements, workload: Workload) -> None:
-    """Refuse a domain whose vectors, or whose intermediate answers, would not fit in memory."""
-    names = measured_clique(answers)
-    cells = answers.strategy.domain.size(names)
-    widest = max(math.prod(max(f.rows, f.size) for f in product.factors) for product in measured_products(answers))
-    blocks = {block for term in workload.products for block in term.blocks if not isinstance(block, Identity | Total)}
-    held = sum(block.shape[1] ** 2 for block in blocks if block.shape[1] <= LARGEST_GRAM)
-    needed, what = 8 * (VECTORS_HELD * cells + 3 * widest + held), f"non-negative counts of {cells:,} cells"
-    remedy = "use tables(kind='nonnegative'), which works table by table, or method='clip' for the answers to one term"
-    require_memory(needed, f"{what} over {', '.join(names)}", remedy, share=0.8)

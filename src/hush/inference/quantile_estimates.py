@@ -25,8 +25,8 @@ import numpy as np
 from hush.core.arrays import Floats
 from hush.core.domain import Clique
 from hush.core.errors import QueryError, SizeError
-from hush.inference.error_margins import ErrorMargins, product_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
+from hush.inference.intervals import Ends, ErrorMargins, Intervals, Rows, product_margins
 from hush.linops import Dense, Identity, LinearOperator
 
 MOST_LEVELS = 4096
@@ -35,7 +35,7 @@ ROUNDING_SHARE = 1e-12  # of the largest T_k: the rounding error of whole number
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class QuantileIntervals:
+class QuantileIntervals(Intervals):
     """The interval of a quantile in each row; `steps` are the T_k, and levels extend from `low` to `high`."""
 
     steps: Floats  # (rows, levels)
@@ -43,12 +43,13 @@ class QuantileIntervals:
     low: Floats  # (levels,)
     high: Floats  # (levels,)
     guess: Any  # (rows,) the level of each estimate
-    level: float | None = None
+    bound_level: float | None  # of confidence, if the margins hold at one level only
 
-    def __len__(self) -> int:
-        return len(self.steps)
+    @property
+    def level(self) -> float | None:
+        return self.bound_level
 
-    def at(self, level: float) -> tuple[Floats, Floats]:
+    def at(self, level: float) -> Ends:
         rows, levels = self.steps.shape
         if isinstance(self.margins, ErrorMargins):
             margin = self.margins.at(level).reshape(rows, levels)
@@ -64,12 +65,11 @@ class QuantileIntervals:
         unknown = np.isnan(margin).any(axis=1)
         return np.where(unknown, np.nan, self.low[first]), np.where(unknown, np.nan, self.high[last])
 
-    def take(self, rows: Any) -> QuantileIntervals:
-        chosen = np.arange(len(self.steps))[rows]
+    def take(self, rows: Rows) -> QuantileIntervals:
         levels = self.steps.shape[1]
-        cells = (chosen[:, None] * levels + np.arange(levels)).ravel()
-        margins = self.margins.take(cells) if isinstance(self.margins, ErrorMargins) else self.margins[chosen]
-        return replace(self, steps=self.steps[chosen], margins=margins, guess=self.guess[chosen])
+        cells = (rows[:, None] * levels + np.arange(levels)).ravel()
+        margins = self.margins.take(cells) if isinstance(self.margins, ErrorMargins) else self.margins[rows]
+        return replace(self, steps=self.steps[rows], margins=margins, guess=self.guess[rows])
 
 
 def quantile_estimates(

@@ -30,10 +30,9 @@ from hush.privacy.events import GaussianEvent, LaplaceEvent, compose
 from hush.privacy.exact_sampling import Entropy
 from hush.privacy.gate import MOST_SCORED_ROWS, Gate
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
-from hush.release.accounting import uncharged
 from hush.release.record import Round
 from hush.release.release import Release
-from hush.release.statement import Statement
+from hush.release.statement import Statement, uncharged
 from hush.schema import Schema
 from hush.schema.schema import refuse_drafted
 

@@ -1,38 +1,54 @@
-"""Answers: estimates with their standard errors and intervals, one row per group."""
+"""Answers: estimates with their standard errors and intervals, one row per group.
+
+The columns of answers are groups, which label the rows, and quantities, the estimates in them.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hush.core.arrays import Floats
+from hush.core.arrays import Booleans, Floats
 from hush.core.domain import Clique
 from hush.core.errors import DomainError, QueryError, shown
-from hush.core.validation import check_number
-from hush.inference.error_margins import ErrorMargins
-from hush.release.answer_columns import (
-    Codes,
-    ErrorKind,
-    GroupColumn,
-    Quantity,
-    QueryColumn,
-    check_error_kind,
-    group_notes,
+from hush.core.validation import check_choice, check_number
+from hush.inference.intervals import (
+    Ends,
+    ErrorMargins,
+    FixedIntervals,
+    Intervals,
+    JoinedIntervals,
+    NoiseIntervals,
+    Rows,
 )
-from hush.release.intervals import Ends, FixedIntervals, Intervals, NoiseIntervals, NormalIntervals
 from hush.render.text_table import TEXT_WIDTH, TextColumn, TextTable, fixed_text, number_columns
-from hush.schema import Schema
-from hush.schema.column import Value
-from hush.schema.schema import extra
+from hush.schema import Column, Date, Granularity, Schema
+from hush.schema.column import MISSING_LABEL, Value
+from hush.schema.column_kinds import clamp_note, clamps
+from hush.schema.schema import decode_column, extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class ErrorKind(StrEnum):
+    """What a standard error or an interval is based on."""
+
+    EXACT = "exact"  # the variance follows from the noise alone
+    APPROXIMATE = "approximate"  # for ratios: the delta method, and intervals of the same linear form
+    MODEL = "model"  # the estimate comes from a model, the error and the interval from the noisy tables
+    NOISE = "noise"  # of the noise alone; excludes the error of treating different levels alike
+    BINNED = "binned"  # values are known up to their bins: the interval includes the bins, the standard error does not
+    BOUND = "bound"  # an upper bound on the variance, or on the width of the interval
+    NONE = "none"  # neither a standard error nor an interval is known
+
 
 VALUE_COLUMNS = ("estimate", "std_error", "lower", "upper", "basis")
 TEXT_ROWS, HTML_ROWS = 20, 50  # rows shown
@@ -46,20 +62,181 @@ ERROR_KINDS = {
 }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupColumn:
+    """The level of one column of the schema in every row."""
+
+    name: str
+    column: Column
+    codes: Rows
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", frozen(self.codes.astype(self.column.dtype)))
+
+    def values(self) -> pa.Array:
+        """Real values: null for missing, "other" for other, the first day of a date range, the label of a bin."""
+        import pyarrow as pa
+
+        if not self.column.binned:
+            return decode_column(self.column, self.codes)
+        labels = [self.column.label(code) for code in range(self.column.levels)]
+        return pa.array([*labels, *[None] * self.column.missing], pa.string()).take(pa.array(self.codes))
+
+    def label(self, row: int) -> str:
+        """The text of a row."""
+        return self.column.label(int(self.codes[row]))
+
+    def take(self, rows: Rows) -> GroupColumn:
+        """The chosen rows, in the order given."""
+        return replace(self, codes=self.codes[rows])
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, GroupColumn)
+            and (self.name, self.column) == (other.name, other.column)
+            and np.array_equal(self.codes, other.codes)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryColumn:
+    """Which of several queries, or which value of an expression, each row is about."""
+
+    name: str
+    labels: tuple[Value, ...]
+    codes: Rows  # indices into the labels
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", frozen(self.codes.astype(np.int64)))
+
+    def values(self) -> pa.Array:
+        """The labels of all rows: texts, or values of one kind and null."""
+        import pyarrow as pa
+
+        labels = pa.array(self.labels)
+        return (labels.cast(pa.string()) if pa.types.is_null(labels.type) else labels).take(pa.array(self.codes))
+
+    def label(self, row: int) -> str:
+        """The text of a row."""
+        label = self.labels[int(self.codes[row])]
+        return MISSING_LABEL if label is None else str(label)
+
+    def take(self, rows: Rows) -> QueryColumn:
+        """The chosen rows, in the order given."""
+        return replace(self, codes=self.codes[rows])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, QueryColumn) and self.name == other.name and self.values().equals(other.values())
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantity:
+    """One estimate per row with its standard error, NaN where there is none, and its interval.
+
+    `intervals` are estimate ± z std_error by default.
+    """
+
+    name: str
+    estimate: Floats  # (rows,)
+    std_error: Floats  # (rows,)
+    error_kind: ErrorKind = ErrorKind.EXACT
+    intervals: Intervals = None  # type: ignore[assignment]  # set below
+    named: bool = False  # whether an alias names it, which then heads the column of its estimates
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error_kind", check_error_kind(self.error_kind))
+        for field in ("estimate", "std_error"):
+            object.__setattr__(self, field, frozen(np.array(getattr(self, field), dtype=np.float64)))
+        if self.estimate.ndim != 1 or self.estimate.shape != self.std_error.shape:
+            raise QueryError(f"value {self.name!r}: expected one estimate and one standard error for each row")
+        if self.intervals is None:
+            object.__setattr__(self, "intervals", NoiseIntervals.normal(self.estimate, self.std_error))
+        if len(self.intervals) != len(self.estimate):
+            raise QueryError(f"value {self.name!r}: expected one interval for each row, NaN where there is none")
+
+    @property
+    def known(self) -> Booleans:
+        """Which rows have an interval."""
+        return np.asarray(np.isfinite(self._ends()[0]))
+
+    @property
+    def bounded(self) -> Booleans:
+        """Which rows have an interval from a bound, and no standard error."""
+        if self.intervals.level is None:
+            return np.zeros(self.estimate.shape, dtype=bool)
+        return np.asarray(np.isnan(self.std_error) & self.known)
+
+    def row_error_kinds(self) -> np.ndarray[Any, Any]:
+        """The kind of error in each row: `bound` if its interval comes from a bound, `none` if it has none."""
+        kinds = np.where(self.bounded, ErrorKind.BOUND.value, self.error_kind.value)
+        return np.where(np.isnan(self.std_error) & ~self.known, ErrorKind.NONE.value, kinds)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether any error is known; if not, only estimates are shown."""
+        return self.error_kind is not ErrorKind.NONE or bool(self.bounded.any())
+
+    @property
+    def has_std_errors(self) -> bool:
+        """Whether to show standard errors: not where only intervals are known."""
+        only_intervals = bool(self.known.any()) and bool(np.isnan(self.std_error).all())
+        return self.error_kind is not ErrorKind.NONE and not only_intervals
+
+    def decimals(self, rows: int) -> int:
+        """Decimals that show three digits of the typical error in the first rows, or of the estimates if it is zero."""
+        lower, upper = (ends[:rows] for ends in self._ends())
+        half_widths = np.subtract(upper, lower, where=np.isfinite(lower), out=np.full(lower.shape, np.nan)) / 2
+        errors = np.where(np.isnan(self.std_error[:rows]), half_widths, self.std_error[:rows])
+        positive = errors[np.isfinite(errors) & (errors > 0)]
+        if not len(positive):
+            finite = np.abs(self.estimate[:rows][np.isfinite(self.estimate[:rows])])
+            if not len(finite) or np.all(finite == np.round(finite)):
+                return 0
+            positive = finite[finite > 0]
+        middle = np.sort(positive)[[(len(positive) - 1) // 2, len(positive) // 2]]  # np.median would load numpy.ma
+        return min(max(2 - math.floor(math.log10(float(np.mean(middle)))), 0), 12)
+
+    def take(self, rows: Rows) -> Quantity:
+        """The chosen rows, in the order given."""
+        return replace(
+            self, estimate=self.estimate[rows], std_error=self.std_error[rows], intervals=self.intervals.take(rows)
+        )
+
+    def _ends(self) -> Ends:
+        """Both ends of the intervals, at the only level at which they hold or else at 95 %."""
+        return self.intervals.at(0.95 if self.intervals.level is None else self.intervals.level)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Quantity)
+            and (self.name, self.error_kind, self.intervals.level)
+            == (other.name, other.error_kind, other.intervals.level)
+            and np.array_equal(self.estimate, other.estimate, equal_nan=True)
+            and np.array_equal(self.std_error, other.std_error, equal_nan=True)
+            and all(np.array_equal(*ends, equal_nan=True) for ends in zip(self._ends(), other._ends(), strict=True))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answers:
     """Rows of group labels, each with one or more estimates.
 
     An interval is two-sided and contains the truth with probability at least `level`: estimate ± the quantile of the
-    exact law of its noise, which is discrete; for sums of many numbers the normal quantile and half a step. That of a
-    ratio is by Fieller's method, which a group too small to tell gives a wide one. Intervals are not cut at zero: a
-    noisy estimate may be negative, and is unbiased only as it stands. Rows of `basis` `model` are the exception: their
-    estimate is that of a fitted model, and their interval is that of the noisy tables, cut at zero. A row of `basis`
-    `bound` without a standard error has an interval from a bound on the error, which holds at this level.
+    exact, discrete law of its noise; for sums of many numbers the normal quantile plus half a step. Ratios use
+    Fieller's method, which gives a wide interval to a group with few rows. Intervals are not cut at zero: a noisy
+    estimate may be negative, and only the uncut estimate is unbiased. Rows of `basis` `model` are the exception: their
+    estimate comes from a fitted model, and their interval from the noisy tables, cut at zero. A row of `basis` `bound`
+    without a standard error has an interval from a bound on the error, which holds at this level.
 
     With one value the columns are the groups, then `estimate, std_error, lower, upper, basis`. With several, the name
-    of the value is put in front: `count_estimate, count_std_error, ...`. A value with an alias n has the columns
-    `n, n_std_error, n_lower, n_upper, n_basis`, alone or not; `answers["n"]` is that value alone.
+    of the value comes first: `count_estimate, count_std_error, ...`. A value with an alias n has the columns
+    `n, n_std_error, n_lower, n_upper, n_basis`, even if it is the only value; `answers["n"]` is that value alone.
 
     >>> from hush.schema import Categorical
     >>> schema = Schema([Categorical(name="sex", values=("f", "m"))])
@@ -105,10 +282,10 @@ class Answers:
     ) -> Answers:
         """Every cell of a table of counts; `variances` may be one number for all cells, or None if unknown.
 
-        `margin` bounds the error of any cell at the level, where no variance is known; `margins` are those of the laws
-        of the noise, where these are known.
+        `margin` bounds the error of any cell at the level if no variance is known; `margins` come from the laws of the
+        noise if these are known.
         """
-        # Counts and variances must be those of the table.
+        # Counts and variances must have the shape of the table.
         shape = schema.domain.sizes(clique)
         estimates = np.array(counts, dtype=np.float64)
         if estimates.shape != shape:
@@ -121,7 +298,7 @@ class Answers:
         # Intervals from the laws of the noise, from a bound, or from the normal distribution.
         errors = np.broadcast_to(np.sqrt(np.maximum(spread, 0.0)), shape)
         cells = estimates.ravel()
-        intervals: Intervals = NormalIntervals(cells, errors.ravel())
+        intervals: Intervals = NoiseIntervals.normal(cells, errors.ravel())
         if margin is not None:
             intervals = FixedIntervals(cells - margin, cells + margin, check_level(level))
         elif margins is not None:
@@ -148,7 +325,7 @@ class Answers:
         return {group.name: group.values().to_pylist() for group in self.groups}
 
     @property
-    def codes(self) -> dict[str, Codes]:
+    def codes(self) -> dict[str, Rows]:
         """Each group column as codes of the schema; for queries of a workload, indices into their labels."""
         return {group.name: group.codes for group in self.groups}
 
@@ -182,12 +359,12 @@ class Answers:
         return quantity.intervals.at(self.level)
 
     def at_level(self, level: float) -> Answers:
-        """The same answers with intervals at another level; refused where a bound holds at this level only."""
+        """The same answers with intervals at another level; refused for intervals from bounds, which hold at one."""
         for quantity in self.quantities:
             quantity.intervals.at(check_level(level))
         return replace(self, level=level)
 
-    def take(self, rows: Codes) -> Answers:
+    def take(self, rows: Rows) -> Answers:
         """The chosen rows, in the order given."""
         return replace(
             self,
@@ -226,16 +403,16 @@ class Answers:
             lower, upper = self.interval(quantity)
             arrays = (quantity.estimate, quantity.std_error, lower, upper, quantity.row_error_kinds())
             for column, values in zip(VALUE_COLUMNS, arrays, strict=True):
-                columns[spare(self._column_name(quantity, column), columns)] = pa.array(values)
+                name = f"{quantity.name}_{column}"
+                if quantity.named and column == "estimate":
+                    name = quantity.name
+                elif len(self.quantities) == 1 and not quantity.named:
+                    name = column
+                columns[spare(name, columns)] = pa.array(values)
         return pa.table(columns)
 
-    def _column_name(self, quantity: Quantity, column: str) -> str:
-        if len(self.quantities) == 1 and not quantity.named:
-            return column
-        return quantity.name if column == "estimate" and quantity.named else f"{quantity.name}_{column}"
-
     def to_pandas(self) -> Any:
-        """All columns as a pandas DataFrame; integer labels stay integers beside missing."""
+        """All columns as a pandas DataFrame; integer labels stay integers even if some are missing."""
         import pyarrow as pa
 
         pandas = extra("pandas")
@@ -284,7 +461,10 @@ class Answers:
         for quantity in self.quantities:
             digits = quantity.decimals(count)
             columns.append(TextColumn(heading=quantity.name, align="right"))
-            cells.append(_value_cells(quantity, count, digits))
+            if quantity.has_std_errors:
+                cells.append(_aligned_pairs(quantity.estimate, quantity.std_error, "±", count, digits, right=True))
+            else:
+                cells.append([fixed_text(number, digits) for number in quantity.estimate[:count]])
             if quantity.has_errors:
                 columns.append(TextColumn(heading=f"{self._percent} interval", align="right"))
                 cells.append(_aligned_pairs(*self.interval(quantity), "to", count, digits, right=False))
@@ -340,13 +520,6 @@ class Answers:
         return self.quantities[0]
 
 
-def _value_cells(quantity: Quantity, count: int, digits: int) -> list[str]:
-    """`estimate ± std_error`, aligned at the sign; estimates alone where no standard error is known."""
-    if not quantity.has_std_errors:
-        return [fixed_text(number, digits) for number in quantity.estimate[:count]]
-    return _aligned_pairs(quantity.estimate, quantity.std_error, "±", count, digits, right=True)
-
-
 def _aligned_pairs(first: Floats, second: Floats, sign: str, count: int, digits: int, *, right: bool) -> list[str]:
     """Pairs of numbers, aligned at the sign between them."""
     befores, afters = ([fixed_text(number, digits) for number in numbers[:count]] for numbers in (first, second))
@@ -373,3 +546,40 @@ def spare(name: str, used: Iterable[str]) -> str:
     while (fresh := name if number == 1 else f"{name}_{number}") in names:
         number += 1
     return fresh
+
+
+def group_notes(columns: Iterable[Column]) -> list[str]:
+    """Notes on what the levels of the grouped columns mean."""
+    notes = []
+    for column in columns:
+        if isinstance(column, Date) and column.granularity is Granularity.WEEK:
+            notes.append(
+                f"{column.name}: a level is a week and its value is the first day in it; weeks start on "
+                f"{column.start:%A}s, as the first day of the schema does."
+            )
+        elif isinstance(column, Date) and column.granularity is not Granularity.DAY:
+            notes.append(f"{column.name}: a level is a {column.granularity} and its value is the first day in it.")
+        if clamps(column):
+            notes.append(clamp_note(column))
+    return notes
+
+
+def frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array, made read-only."""
+    array.setflags(write=False)
+    return array
+
+
+def joined(pieces: Sequence[Quantity]) -> Quantity:
+    """The rows of several quantities one after the other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    estimate = np.concatenate([piece.estimate for piece in pieces])
+    std_error = np.concatenate([piece.std_error for piece in pieces])
+    intervals = JoinedIntervals(np.arange(len(estimate)), tuple(piece.intervals for piece in pieces))
+    return Quantity(pieces[0].name, estimate, std_error, pieces[0].error_kind, intervals)
+
+
+def check_error_kind(name: str) -> ErrorKind:
+    """The kind of error by its name."""
+    return ErrorKind(check_choice(QueryError, "error_kind", name, map(str, ErrorKind)))

@@ -46,10 +46,10 @@ class CopyEstimate:
 class Copies(Sequence[pa.Table]):
     """Tables of synthetic rows, drawn from the same model independently of each other.
 
-    Copies differ only by chance in drawing rows. The noise of the release and what its model left out are the same in
+    Copies differ only by chance in drawing rows. The noise of the release and the error of its model are the same in
     every copy, so the variance between copies says nothing about them, and a standard error computed from it, or from
-    the rows of one copy, is too small. More copies bring the mean to that of the model, and no nearer to the truth. For
-    a number with its error ask `release.marginal` or `release.sql`.
+    the rows of one copy, is too small. More copies bring the mean closer to that of the model, not closer to the truth.
+    For a number with its error ask `release.marginal` or `release.sql`.
 
     >>> import hush
     >>> noisy = [hush.Measurement(("sex", "smokes"), [[40.2, 11.7], [35.9, 9.1]], stddev=2.0)]

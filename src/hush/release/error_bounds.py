@@ -7,10 +7,10 @@ probably have chosen it.
 Proven: given everything before a round, its choice and its noise follow the laws that its bound assumes. So the bound
 holds for all candidates of the final round, which is known to be final before it starts.
 
-Not proven: a table too large for the final round has the bound of an earlier round, and which one depends on later
-noise. Supported bounds treat the noisy tables as chosen beforehand, as the paper does, while an adaptive mechanism
-chooses by earlier noise. Whether a table is supported depends on noise too; strictly, the failure probabilities of both
-kinds add up. In simulations all bounds fail less often than stated, since a table that noise has led astray is more
+Not proven: a table too large for the final round has the bound of an earlier round, and later noise decides which
+round. Supported bounds treat the noisy tables as fixed in advance, as the paper does, while an adaptive mechanism
+chooses them by earlier noise. Noise also decides whether a table is supported; strictly, the failure probabilities of
+both kinds add up. In simulations all bounds fail less often than stated, since a table with a large error is more
 likely to be measured again. Noise in whole steps is nearly Gaussian; `l1_bounds` adds the difference.
 
 Reference: [AIM, sec. 5]; an unsupported table uses the one round in `Scored`, never the best of several.
@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -47,17 +46,16 @@ def bound_note(clique: Clique, bound: float, level: float) -> str:
     >>> bound_note(("age", "sex"), 1234.4, 0.95)
     'age, sex: from the fitted model; the error of the whole table is at most 1,235, by a bound that holds with 95 %.'
     """
-    table = ", ".join(clique) or "the total"
-    if math.isnan(bound):
-        return f"{table}: from the fitted model; how far it is off is not known."
-    return (
-        f"{table}: from the fitted model; the error of the whole table is at most {math.ceil(bound):,}, "
-        f"by a bound that holds with {100 * level:.6g} %."
+    known = (
+        f"the error of the whole table is at most {math.ceil(bound):,}, by a bound that holds with {100 * level:.6g} %"
+        if not math.isnan(bound)
+        else "how far it is off is not known"
     )
+    return f"{', '.join(clique) or 'the total'}: from the fitted model; {known}."
 
 
-ROWS_SHOWN = 20
 NO_INFORMATION = 2.0  # the share of two tables without a common cell
+LARGEST_BATCH = 2**24  # cells of tables computed at once
 BASIS_OF_BOUND = {"supported": "its noisy values", "unsupported": "not being chosen", "none": "nothing"}
 
 
@@ -67,7 +65,7 @@ class ErrorBound:
 
     `kind` is "supported" if the table lies inside a measured one, "unsupported" if it was a candidate for measuring,
     else "none". `share` is the bound over the number of records of the model. Two tables of equally many records that
-    share no cell have the share 2, so a bound of that or more is "none" too.
+    share no cell are a share of 2 apart, so a larger bound is "none" too.
     """
 
     clique: Clique
@@ -75,17 +73,17 @@ class ErrorBound:
     bound: float
     share: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """The bound as texts, numbers and lists, for JSON; None if unknown."""
+        bound, share = (None if math.isnan(number) else number for number in (self.bound, self.share))
+        return {"table": list(self.clique), "kind": self.kind, "bound": bound, "share": share}
+
     def __eq__(self, other: object) -> bool:
-        """Whether both say the same: two bounds that are not known are equal, although NaN is not equal to itself."""
-        return isinstance(other, ErrorBound) and self._said == other._said
+        """Whether both say the same: two unknown bounds are equal, although NaN is not equal to itself."""
+        return isinstance(other, ErrorBound) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
-        return hash(self._said)
-
-    @property
-    def _said(self) -> tuple[object, ...]:
-        known = (self.bound, self.share)
-        return self.clique, self.kind, *(None if math.isnan(number) else number for number in known)
+        return hash((self.clique, self.kind))
 
 
 class BoundTable(list[ErrorBound]):
@@ -107,30 +105,20 @@ class BoundTable(list[ErrorBound]):
         """The columns `table, kind, bound, share`; the names of a table are joined by commas."""
         import pyarrow as pa
 
-        return pa.table(
-            {
-                "table": pa.array([", ".join(row.clique) for row in self], pa.string()),
-                "kind": pa.array([row.kind for row in self], pa.string()),
-                "bound": pa.array([row.bound for row in self], pa.float64()),
-                "share": pa.array([row.share for row in self], pa.float64()),
-            }
-        )
+        texts = pa.string()
+        columns = {"table": texts, "kind": texts, "bound": pa.float64(), "share": pa.float64()}
+        rows = [
+            {"table": ", ".join(row.clique), "kind": row.kind, "bound": row.bound, "share": row.share} for row in self
+        ]
+        return pa.Table.from_pylist(rows, pa.schema(columns))
 
     def to_dict(self) -> dict[str, Any]:
         """Every bound as texts, numbers and lists, for JSON; None if unknown."""
-        bounds = [
-            {
-                "table": list(row.clique),
-                "kind": row.kind,
-                "bound": None if math.isnan(row.bound) else row.bound,
-                "share": None if math.isnan(row.share) else row.share,
-            }
-            for row in self
-        ]
+        bounds = [row.to_dict() for row in self]
         return {"level": self.level, "simultaneous": self.simultaneous, "bounds": bounds}
 
     def __repr__(self) -> str:
-        return self.cells(ROWS_SHOWN).text()
+        return self.cells(20).text()
 
     def cells(self, rows: int) -> TextTable:
         """The first bounds as text."""
@@ -141,8 +129,11 @@ class BoundTable(list[ErrorBound]):
         )
         cells = []
         for row in self[:rows]:
-            share = NO_NUMBER if math.isnan(row.share) else f"{_up(100 * row.share, 1)} %"
-            cells.append((", ".join(row.clique) or "(total)", _up(row.bound, 0), share, BASIS_OF_BOUND[row.kind]))
+            bound, share = fixed_text(row.bound, 0), NO_NUMBER
+            if row.kind != "none":  # round up, so that a bound is never shown too small
+                bound = fixed_text(math.ceil(row.bound), 0)
+                share = f"{fixed_text(math.ceil(1000 * row.share) / 10, 1)} %"
+            cells.append((", ".join(row.clique) or "(total)", bound, share, BASIS_OF_BOUND[row.kind]))
         joint = "all together" if self.simultaneous else "each by itself"
         note = (
             f"the sum over the cells of a table of |true count - model count| is at most this, with "
@@ -153,16 +144,6 @@ class BoundTable(list[ErrorBound]):
             note += f"; {tables} no bound below 200 %, the largest distance of two tables"
         more = f"... {len(self) - rows:,} more tables" if len(self) > rows else ""
         return TextTable(columns=columns, rows=cells, more=more, notes=[note])
-
-
-def _up(number: float, digits: int) -> str:
-    """The number rounded up, so that a bound is never shown too small."""
-    return fixed_text(math.ceil(number * 10**digits) / 10**digits if math.isfinite(number) else number, digits)
-
-
-__all__ = ["BoundTable", "ErrorBound", "ErrorBounds"]
-
-LARGEST_BATCH = 2**24  # cells of tables computed at once
 
 
 class Tables(Protocol):
@@ -176,8 +157,8 @@ class ErrorBounds:
 
     `model_counts` is a fitted model, or a function from a clique in domain order to its table; `total` is the sum of
     each table. Without `unbiased` no table is supported, without `scored` none is unsupported. `noisy_tables` are the
-    whole numbers measured; those of the rounds may have merged levels. Without them the noise counts as Gaussian, and
-    no table of a round as merged.
+    measured tables of whole numbers; those of the rounds may have merged levels. Without them the noise is taken as
+    Gaussian, and no table of a round as merged.
 
     Privacy: post-processing of noisy and public values.
 
@@ -208,8 +189,14 @@ class ErrorBounds:
         self.noisy_tables = tuple(noisy_tables)
         self._model = model_counts
         self._step = 1.0 if noisy_tables else 0.0
-        self._widening = max((_widening(table) for table in noisy_tables if table.query is None), default=1.0)
+        # The variance parameter of the noise over the variance that the estimates assume, at least 1.
+        self._widening = 1.0
+        for table in noisy_tables:
+            if table.query is None:
+                assumed = max(table.stddev, LEAST_STDDEV) ** 2
+                self._widening = max(self._widening, float(gaussian_law(table).variance_parameter) / assumed)
         self._measured = measured_in(self.rounds, noisy_tables)
+        self._records: tuple[float, float] | None = None
         self._indices: dict[Clique, int] = {}
         if scored is not None:
             for index, clique in enumerate(scored.cliques):
@@ -221,17 +208,7 @@ class ErrorBounds:
 
     def of(self, clique: Iterable[str], level: float = 0.95) -> ErrorBound:
         """The bound for one table; its attributes may come in any order."""
-        names = self.domain.check(clique)
-        failure = 1 - check_level(level)
-        clique = self.domain.clique(names)
-        if self._supported(clique):
-            return self._bound(
-                names, "supported", self._supported_bound(clique, next(self._many([clique]))[1], failure)
-            )
-        index = self._index(clique)
-        if index is None:
-            return _none(names)
-        return self._bound(names, "unsupported", self._unsupported_bound(index, failure))
+        return self.all([self.domain.check(clique)], level)[0]
 
     def all(
         self, cliques: Iterable[Iterable[str]] | None = None, level: float = 0.95, simultaneous: bool = False
@@ -252,12 +229,14 @@ class ErrorBounds:
         bounds = {clique: self._supported_bound(clique, table, failure) for clique, table in self._many(supported)}
         rows = []
         for names, clique in zip(listed, ordered, strict=True):
+            kind, bound = "none", math.inf
             if clique in bounds:
-                rows.append(self._bound(names, "supported", bounds[clique]))
+                kind, bound = "supported", bounds[clique]
             elif (index := indices[clique]) is not None:
-                rows.append(self._bound(names, "unsupported", self._unsupported_bound(index, failure)))
-            else:
-                rows.append(_none(names))
+                kind, bound = "unsupported", self._unsupported_bound(index, failure)
+            if bound >= NO_INFORMATION * self.total:
+                kind, bound = "none", math.nan
+            rows.append(ErrorBound(clique=names, kind=kind, bound=bound, share=bound / self.total))
         return BoundTable(rows, check_level(level), simultaneous)
 
     @property
@@ -327,20 +306,10 @@ class ErrorBounds:
         """A bound on |records - total of the model| at its share of the failure probability; inf if unknown."""
         if self.unbiased is None:
             return math.inf
+        if self._records is None:  # the unbiased estimate of the number of records, and its variance
+            self._records = float(self.unbiased.counts(())), self._widening * self.unbiased.variance(())
         estimate, variance = self._records
         return l1_bounds.total_error(estimate, variance, self.total, failure * l1_bounds.TOTAL_SHARE, self._step)
-
-    @cached_property
-    def _records(self) -> tuple[float, float]:
-        """The unbiased estimate of the number of records, and its variance."""
-        estimates = self.unbiased
-        assert estimates is not None  # noqa: S101  (asked only then)
-        return float(estimates.counts(())), self._widening * estimates.variance(())
-
-    def _bound(self, clique: Clique, kind: str, bound: float) -> ErrorBound:
-        if bound >= NO_INFORMATION * self.total:
-            return _none(clique)
-        return ErrorBound(clique=clique, kind=kind, bound=bound, share=bound / self.total)
 
     def _many(self, cliques: Iterable[Clique]) -> Iterator[tuple[Clique, Floats]]:
         """A stream of tables of the model, computed in batches where it can share their work."""
@@ -351,12 +320,3 @@ class ErrorBounds:
         for batch in clique_batches(self.domain, cliques, LARGEST_BATCH):
             tables = many(batch)
             yield from ((clique, np.asarray(tables[clique])) for clique in batch)
-
-
-def _none(clique: Clique) -> ErrorBound:
-    return ErrorBound(clique=clique, kind="none", bound=math.nan, share=math.nan)
-
-
-def _widening(table: Measurement) -> float:
-    """The variance parameter of the noise over the variance that the estimates assume, at least 1."""
-    return max(float(gaussian_law(table).variance_parameter) / max(table.stddev, LEAST_STDDEV) ** 2, 1.0)

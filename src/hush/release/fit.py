@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -15,7 +15,6 @@ from hush.core.errors import DataError, SizeError, WorkloadError, shown
 from hush.core.memory import available_memory
 from hush.core.solution import SOLVED, TOLERANCE, Solution
 from hush.core.validation import check_choice, check_number, check_whole
-from hush.models.distribution import Distribution
 from hush.models.fit_arguments import SMALLEST_TOTAL, estimate_total
 from hush.models.graphical.descent import NATURAL_ITERATIONS
 from hush.models.graphical.fit_problem import Callback
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Restriction:
-    """The measurements inside some cliques; each clique must contain one beside the total.
+    """The measurements inside some cliques; each clique must contain one besides the total.
 
     >>> domain = Domain({"a": 2, "b": 2, "c": 2})
     >>> noisy = [Measurement(("a",), [1.0, 2.0], 1.0), Measurement(("b",), [2.0, 1.0], 1.0)]
@@ -70,18 +69,16 @@ class Restriction:
 Route: TypeAlias = Literal["auto", "exact", "approximate"]
 ROUTES = ("auto", "exact", "approximate")
 
-FIT_SECONDS = 1.5  # that a fit takes, about, where its estimator is chosen by predicted cost
+FIT_SECONDS = 1.5  # about what a fit takes if its estimator is chosen by predicted cost
 SECONDS_PER_CELL = 15e-9  # of an exact model, for one iteration
 SECONDS_PER_PRODUCT = 0.4e-9  # of a relaxed row with a noisy number, for one iteration
 USUAL_ITERATIONS = 200  # of an exact fit
 FEWEST_ITERATIONS = 30  # after which fits are nearly as good as at the end
 MOST_ITERATIONS = 400  # of relaxed rows
-FEW_ROWS = 300  # relaxed ones, where there are many noisy numbers
-LONGEST_FIT_FACTOR = (
-    5  # times `FIT_SECONDS`: what relaxed rows may take before tables that only agree with each other are fitted
-)
+FEW_ROWS = 300  # relaxed rows, if there are many noisy numbers
+LONGEST_FIT_FACTOR = 5  # times `FIT_SECONDS`: the most that relaxed rows may take before a fit is only approximate
 NOISE_TOLERANCE = 0.1  # standard deviations of the noise: closer fits are no nearer to the truth
-LITTLE_NOISE = 0.01
+LITTLE_NOISE = 0.01  # of the rows: how far noise moves a table, in the mean, where a fit may take longer
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 RELAXED_RESTRAINT = 0.2  # how far relaxed rows stay from following the noise
 RELAXED_NOTE = "the model is a mixture of {rows:,} products: an exact one would take too long, or too much memory"
@@ -90,9 +87,9 @@ SHORTENED_STATUS = "stopped after {iterations:,} iterations; method='exact' goes
 
 @dataclass(frozen=True, slots=True)
 class FitChoice:
-    """The estimator of least predicted cost that loses no accuracy which the noise has left, and its options.
+    """The estimator of least predicted cost whose own error is small compared with the noise, and its options.
 
-    `megabytes` are those of the model. Predicted times are for one core; all of it is public.
+    `megabytes` is the size of the model. Predicted times are for one core. Everything here is public.
     """
 
     kind: Literal["exact", "relaxed", "approximate"]
@@ -110,10 +107,10 @@ class FitChoice:
         max_size_mb: float | None,
         total: float | None = None,
     ) -> FitChoice:
-        """An exact model within seconds, else relaxed rows, else, or where there are rules, tables that agree.
+        """An exact model if it takes seconds, else relaxed rows, else, or if there are rules, tables that agree.
 
-        Where noise moves a table by less than a hundredth of its rows, in the mean, a fit may take longer: there the
-        length of the fit decides on the error, and not the noise.
+        If noise moves a table by less than a hundredth of its rows, in the mean, a fit may take longer: then the
+        length of the fit decides the error, not the noise.
         """
         # How long a fit may take, by how far noise moves the tables.
         rows_in_all = estimate_total(domain, placed(domain, noisy))[0] if total is None else total
@@ -162,20 +159,19 @@ def fit(
 ) -> Model:
     """The distribution of largest entropy among those that fit noisy marginals best.
 
-    The loss is the likelihood of the noise, or any convex function of the marginals. The total is estimated from the
-    measurements unless it is given. A schema's constraints hold exactly. The fit stops when its answers are within
-    `tolerance` standard deviations of the noise, in the root mean square, of the best ones.
+    The loss is the likelihood of the noise, or any convex function of the marginals. The total is estimated unless it
+    is given. A schema's constraints hold exactly. The fit stops when its answers are within `tolerance` standard
+    deviations of the noise, in the root mean square, of the best ones.
 
     `method="exact"` refuses a model whose tables would exceed `max_size_mb` and names the cliques at fault;
     "approximate" only makes tables agree with each other; "auto" does that if the exact model is too large. `start` is
-    an earlier model to continue from when measurements are added; each iteration calls `callback(iteration, loss,
-    tables)`, which may return True to stop. An approximate fit refuses `start`, `callback` and `estimator`; "auto" uses
-    them if the exact model fits.
+    an earlier model to continue from when measurements are added. Each iteration calls `callback(iteration, loss,
+    tables)`, which may return True to stop. "approximate" refuses `start`, `callback` and `estimator`; "auto" uses them
+    if the exact model fits.
 
-    `estimator="relaxed"` fits `rows` rows of probabilities instead, by default 1000: a mixture of products, of one
-    size whatever the cliques. It takes single cells and thresholds too, and goes on from a `start` of its own kind.
-    It minimises squares over the variance of the noise, keeps no rules, and refuses `loss`, `callback` and any other
-    `method`.
+    `estimator="relaxed"` fits `rows` rows of probabilities instead, by default 1000: a mixture of products, of a fixed
+    size. It takes single cells and thresholds too, and continues from a `start` of its own kind. It minimises squares
+    over the variance of the noise, keeps no rules, and refuses `loss`, `callback` and any other `method`.
 
     Privacy: post-processing of noisy values; their guarantee is unchanged.
     Reference: [HDMM, chapter 4].
@@ -192,50 +188,43 @@ def fit(
     """
     # Check every argument before any work.
     schema = domain if isinstance(domain, Schema) else Schema.from_domain(domain_and_constraints(domain)[0])
-    _check_options(method, start, max_size_mb, estimator, seed, callback)
-    _check_used(method, start, estimator, rows, loss, callback)
+    _check_options(method, start, max_size_mb, estimator, seed, callback, rows, loss)
     if not isinstance(constraints, Iterable | Constraint):
         raise WorkloadError(f"constraints={shown(constraints)}: expected a list of hush.Constraint, which may be empty")
     if not isinstance(measurements, Iterable | Measurement):
         raise DataError(f"measurements={shown(measurements)}: expected a list of hush.Measurement")
     noisy = [measurements] if isinstance(measurements, Measurement) else list(measurements)
     rules = (*schema.constraints, *([constraints] if isinstance(constraints, Constraint) else constraints))
-    common: dict[str, Any] = {"total": total, "constraints": rules, "tolerance": tolerance, "seed": int(seed)}
-
-    # Relaxed rows, if they are asked for.
-    solution: Solution[Distribution]
+    # Relaxed rows if asked for, else an exact model unless it is too large, else tables that only agree.
+    options: dict[str, Any] = {"total": total, "constraints": rules, "tolerance": tolerance, "seed": int(seed)}
     if estimator == "relaxed":
-        solution = fit_relaxed(
-            schema.domain,
-            noisy,
-            **_relaxed_start(start, rows),
-            max_size_mb=max_size_mb,
-            iterations=RELAXED_ITERATIONS if iterations is None else iterations,
-            **common,
-        )
+        solution = _fit_rows(schema.domain, noisy, start, rows, iterations, max_size_mb=max_size_mb, **options)
         return _with_caveats(Model(schema, solution, noisy), loss, total)
-
-    # The exact model, unless it is too large.
     if method != "approximate":
         before = start.distribution if start is not None and isinstance(start.distribution, GraphicalModel) else None
         limits: dict[str, Any] = {"max_size_mb": max_size_mb, "iterations": iterations, "callback": callback}
         try:
-            solution = fit_model(schema.domain, noisy, loss=loss, start=before, estimator=estimator, **limits, **common)
-            return _with_caveats(Model(schema, solution, noisy), loss, total)
+            exact = fit_model(schema.domain, noisy, loss=loss, start=before, estimator=estimator, **limits, **options)
+            return _with_caveats(Model(schema, exact, noisy), loss, total)
         except SizeError:
             if method == "exact":
                 raise
-
-    # Tables that only agree with each other.
     most = LOCAL_ITERATIONS if iterations is None else iterations
-    solution = fit_locally(schema.domain, noisy, loss=loss, iterations=most, **common)
-    return _with_caveats(Model(schema, solution, noisy), loss, total)
+    local = fit_locally(schema.domain, noisy, loss=loss, iterations=most, **options)
+    return _with_caveats(Model(schema, local, noisy), loss, total)
 
 
 def _check_options(
-    method: object, start: object, max_size_mb: object, estimator: object, seed: object, callback: object
+    method: str,
+    start: object,
+    max_size_mb: object,
+    estimator: str,
+    seed: object,
+    callback: object,
+    rows: object,
+    loss: object,
 ) -> None:
-    """Refuse values that no fit takes."""
+    """Refuse values that no fit takes, and options that the fit would ignore."""
     check_choice(WorkloadError, "method", method, ROUTES)
     if max_size_mb is not None and max_size_mb != math.inf:
         check_number(SizeError, "max_size_mb", max_size_mb, above=0, hint=", in megabytes, or None")
@@ -246,46 +235,51 @@ def _check_options(
         raise WorkloadError(f"start={shown(start)}: expected a model from hush.fit, or None")
     check_choice(WorkloadError, "estimator", estimator, (*ESTIMATORS, "relaxed"))
 
-
-def _check_used(method: str, start: object, estimator: str, rows: object, loss: object, callback: object) -> None:
-    """Refuse options that the fit would ignore."""
-    ignored: dict[str, object] = {}
+    # Options that differ from their defaults, by the fit that would ignore them.
+    ignored: list[tuple[str, str, object]] = []
     if estimator == "relaxed":
-        who = "relaxed rows"
         squares = isinstance(loss, str) and loss in ("auto", "gaussian")
-        ignored |= {"loss": None if squares else loss, "callback": callback}
-        ignored |= {"method": None if method == "exact" else method}
+        ignored.append(("relaxed rows", "loss", None if squares else loss))
+        ignored.append(("relaxed rows", "callback", callback))
+        ignored.append(("relaxed rows", "method", None if method == "exact" else method))
     else:
-        who = "an estimator other than 'relaxed'"
-        ignored |= {"rows": rows}
-    _refuse_unused(who, ignored)
+        ignored.append(("an estimator other than 'relaxed'", "rows", rows))
     if method == "approximate":
-        natural = None if estimator == "natural" else estimator
-        _refuse_unused("an approximate fit", {"estimator": natural, "start": start, "callback": callback})
-
-
-def _refuse_unused(who: str, options: Mapping[str, object]) -> None:
-    for name, value in options.items():
+        ignored.append(("an approximate fit", "estimator", None if estimator == "natural" else estimator))
+        ignored += [("an approximate fit", "start", start), ("an approximate fit", "callback", callback)]
+    for who, name, value in ignored:
         if value is not None:
             raise WorkloadError(f"{name}={shown(value)}: {who} cannot use it; leave it out")
 
 
-def _relaxed_start(start: Model | None, rows: int | None) -> dict[str, Any]:
-    """The relaxed rows to go on from, if any, and how many there are."""
-    if start is None:
-        return {"rows": RELAXED_ROWS if rows is None else rows, "start": None}
-    before = start.distribution
-    if not isinstance(before, RelaxedRows):
+def _fit_rows(
+    domain: Domain,
+    noisy: Sequence[Measurement],
+    start: Model | None,
+    rows: int | None,
+    iterations: int | None,
+    **options: Any,
+) -> Solution[RelaxedRows]:
+    """Relaxed rows, from scratch or from those of an earlier fit."""
+    before = None if start is None else start.distribution
+    if before is not None and not isinstance(before, RelaxedRows):
         raise WorkloadError("start is no fit of relaxed rows; leave it out, or give one with estimator='relaxed'")
-    if rows not in (None, len(before.rows)):
+    if before is not None and rows not in (None, len(before.rows)):
         raise WorkloadError(f"rows={shown(rows)}: start has {len(before.rows)} rows; give as many, or leave rows out")
-    return {"rows": RELAXED_ROWS if rows is None else rows, "start": before}
+    return fit_relaxed(
+        domain,
+        noisy,
+        rows=RELAXED_ROWS if rows is None else rows,
+        start=before,
+        iterations=RELAXED_ITERATIONS if iterations is None else iterations,
+        **options,
+    )
 
 
 def fit_chosen(
     schema: Schema, noisy: Sequence[Measurement], choice: FitChoice, *, total: float | None, seed: int
 ) -> Model:
-    """The exact model or the relaxed rows that were chosen by predicted cost, with a progress bar where that is long.
+    """The exact model or the relaxed rows that were chosen by predicted cost, with a progress bar if that takes long.
 
     Privacy: post-processing of noisy values.
     """
@@ -309,7 +303,7 @@ def fit_chosen(
             model = Model(schema, relaxed, noisy)
             model.caveats = (*model.caveats, RELAXED_NOTE.format(rows=choice.rows))
             return model
-        # The exact model, for as many iterations as there is time for.
+        # The exact model, for as many iterations as the time allows.
         most = choice.iterations or NATURAL_ITERATIONS
         exact = fit_model(
             schema.domain,
@@ -350,7 +344,7 @@ def fit_release(
     tolerance: float | None,
     seed: int,
 ) -> Model:
-    """The model of a release; see `Release.model`. A release that keeps a model gives it where no option differs."""
+    """The model of a release; see `Release.model`. A release that keeps a model returns it if no option differs."""
     check_choice(WorkloadError, "method", method, ROUTES)
     record, schema, noisy = release.record, release.schema, release.measurements()
     record.require_tables()
@@ -365,7 +359,7 @@ def fit_release(
     options: dict[str, Any] = {"total": total, "max_size_mb": max_size_mb, "seed": seed}
     options["tolerance"] = TOLERANCE if tolerance is None else tolerance
 
-    # An exact model, or whatever is predicted to be fast enough.
+    # An exact model, or relaxed rows if these are predicted to be fast enough.
     if method == "auto" and tolerance is None:
         rules = [rule.clique for rule in schema.constraints]
         choice = FitChoice.of(release.domain, evidence, rules, max_size_mb, total)
@@ -379,7 +373,7 @@ def fit_release(
             if method == "exact":
                 raise SizeError(f"{error}; release.model(cliques=[...]) leaves cliques out") from None
 
-    # Tables that only agree with each other, from the estimated tables, each as if it had been measured by itself.
+    # Tables that only agree with each other, fitted to the estimated tables as if each had been measured by itself.
     estimates = release.estimates
     tables = [
         Measurement(clique, estimates.counts(clique), math.sqrt(mean_variance(estimates, clique)))

@@ -1,19 +1,19 @@
 """Values of formulas: what a formula of counts and measured sums gives in each group, with its error and interval.
 
-A formula f of counts has the variance of its linearisation, sum_x slope[x] count[x] with slope = df/dcount.
+The variance of a formula f of counts is that of its linearisation, sum_x slope[x] count[x] with slope = df/dcount.
 For sums of counts the slope is the coefficient itself and the variance is exact. For a ratio r = a / b the slope is
 (slope_a - r slope_b) / b, which gives (Va - 2 r Cab + r^2 Vb) / b^2: the delta method. A single ratio of sums has an
-interval of its own (`RatioIntervals`), within the range that it can have: sum_x f[x] n[x] / sum_x g[x] n[x] with
-counts n >= 0 lies between the least and the largest f[x] / g[x].
+interval of its own (`RatioIntervals`), within its possible range: sum_x f[x] n[x] / sum_x g[x] n[x] with counts n >= 0
+lies between the least and the largest f[x] / g[x].
 
-Measured sums of values have noise of their own, independent of that of the counts; they have slopes as counts have.
-Values on a grid are rounded by at most half a unit each, which the margin allows for.
+Measured sums of values have their own noise, independent of that of the counts, and slopes as counts have. Values on a
+grid are rounded by at most half a unit each, which the margin allows for.
 
-Where no variance is known, a bound on the error of the whole table may still bound that of a sum, and of a ratio.
+If no variance is known, a bound on the error of the whole table may still bound the error of a sum, and of a ratio.
 
-A strategy may measure what was asked and nothing else, so that no single product of blocks knows every group of a
-query, or the table over its columns is too large to write out. A query of counts that a workload asked for is then
-answered product by product, as the workload cut it (`planned_counts`).
+A strategy may measure what was asked and nothing else. Then no single product of blocks may know every group of a
+query, or the table over its columns may be too large to write out. A query of counts that the workload asked for is
+then answered product by product, as the workload split it (`planned_counts`).
 """
 
 from __future__ import annotations
@@ -29,24 +29,26 @@ from hush.core.arrays import Booleans, Floats, Integers, reordered
 from hush.core.domain import Clique
 from hush.core.errors import HushError
 from hush.inference.error_law import two_sided_quantile
-from hush.inference.error_margins import ErrorMargins, OtherNoise, product_margins, sum_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
-from hush.inference.measured_sums import MeasuredSums
-from hush.privacy.noise import Noise
-from hush.release.answer_columns import Quantity, joined
-from hush.release.intervals import (
+from hush.inference.intervals import (
+    ErrorMargins,
     FixedIntervals,
     Intervals,
-    LinearForm,
     NoiseIntervals,
+    OtherNoise,
     RatioIntervals,
     WidenedIntervals,
+    product_margins,
+    sum_margins,
 )
+from hush.inference.measured_sums import MeasuredSums
+from hush.privacy.noise import Noise
+from hush.release.answers import Quantity, joined
 from hush.sql.formula import Cells, Formula, Quotient, SumPart
 from hush.sql.parsing import Output, ParsedQuery
 from hush.sql.row_labels import RowLabels
 from hush.sql.scope import Scope
-from hush.workloads.sql_workload import CountFactor, CountProduct, count_products, group_factors
+from hush.workloads.sql_workload import count_products, group_factors
 
 MOST_GROUPS = 2**22  # of a query that is answered product by product
 CLEAR_STANDARD_ERRORS = 2.0  # standard errors between a denominator and zero
@@ -63,41 +65,35 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class _Slope:
-    """The slope of a value: by the counts of the table, and by the integers of measured sums, by their numbers."""
+    """The derivatives of a value by the counts of the table, and by the integers of each measured sum."""
 
     counts: Floats  # of the shape of the table
     sums: Mapping[int, Floats] = field(default_factory=dict)  # each of shape (groups, cells of its table in a group)
 
-    def minus(self, ratio: Floats, other: _Slope, inner: tuple[int, ...]) -> _Slope:
-        """self - ratio x other, with one ratio for every group."""
+    def plus(self, factor: Floats, other: _Slope) -> _Slope:
+        """self + factor x other, with one factor for every group."""
         sums = {index: np.array(values) for index, values in self.sums.items()}
         for index, values in other.sums.items():
-            sums[index] = sums.get(index, 0.0) - ratio.reshape(-1, 1) * values
-        return _Slope(self.counts - ratio.reshape(ratio.shape + inner) * other.counts, sums)
-
-    def plus(self, factor: Floats, other: _Slope, inner: tuple[int, ...]) -> _Slope:
-        """self + factor x other."""
-        return self.minus(-factor, other, inner)
+            sums[index] = sums.get(index, 0.0) + factor.reshape(-1, 1) * values
+        inner = (1,) * (self.counts.ndim - factor.ndim)
+        return _Slope(self.counts + factor.reshape(factor.shape + inner) * other.counts, sums)
 
 
 @dataclass(frozen=True, slots=True)
 class _Jet:
+    """The value of a formula in each group, its slope, and whether all denominators are clearly not zero."""
+
     value: Floats  # of the shape of the groups
     slope: _Slope
-    clear: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+    clear: Booleans
 
 
 def evaluate(
-    formula: Formula,
-    groups: Clique,
-    estimates: Estimates,
-    level: float = 0.95,
-    *,
-    sums: MeasuredSums | None = None,
+    formula: Formula, groups: Clique, estimates: Estimates, level: float = 0.95, *, sums: MeasuredSums | None = None
 ) -> Result:
     """The formula in each combination of levels of the groups; intervals from bounds hold at `level`.
 
-    Where values are known up to their bins, the interval reaches from the lower end for the least that they may be to
+    If values are known up to their bins, the interval reaches from the lower end for the smallest possible values to
     the upper end for the largest.
     """
     result = _evaluate(formula, groups, estimates, level, sums)
@@ -150,31 +146,42 @@ class _Table:
     def __init__(self, clique: Clique, groups: int, estimates: Estimates, sums: MeasuredSums | None) -> None:
         self.clique, self.groups, self.estimates, self.sums = clique, groups, estimates, sums
         self.counts = np.asarray(estimates.counts(clique), dtype=np.float64)
-        self.inner = (1,) * (len(clique) - groups)
 
     def jet(self, formula: Formula) -> _Jet:
-        value = formula.offset + self._sum(formula.coefficients)
+        """The value of a formula in each group, with its slope."""
+        # sum_x coefficients[x] count[x] in each group, without an array of the products.
+        axes = list(range(len(self.clique)))
+        shared = [axis for axis in axes if self.clique[axis] in formula.coefficients.names]
+        values = formula.coefficients.spread(tuple(self.clique[axis] for axis in shared))
+        value = formula.offset + np.asarray(np.einsum(values, shared, self.counts, axes, axes[: self.groups]))
         slope = _Slope(np.broadcast_to(formula.coefficients.spread(self.clique), self.counts.shape))
+        # Measured sums, as arrays of shape (groups, cells in a group).
+        first = self.clique[: self.groups]
         for part in formula.sums:
-            coefficients, integers = self._part(part)
+            assert self.sums is not None  # noqa: S101
+            order = (*first, *(name for name in part.known.clique if name not in first))
+            sizes = self.estimates.domain.sizes(order)
+            shape = (math.prod(sizes[: self.groups]), math.prod(sizes[self.groups :]))
+            integers = reordered(self.sums.integers(part.known.index), part.known.clique, order).reshape(shape)
+            coefficients = np.broadcast_to(part.coefficients.spread(order), sizes).reshape(shape)
             value = value + (coefficients * integers).sum(axis=1).reshape(value.shape)
-            one = {part.known.index: coefficients}
-            slope = slope.plus(np.ones(value.shape), _Slope(np.zeros(self.counts.shape), one), self.inner)
+            by_sum = _Slope(np.zeros(self.counts.shape), {part.known.index: coefficients})
+            slope = slope.plus(np.ones(value.shape), by_sum)
+        # Quotients, by the delta method; an unknown (NaN) error of the denominator does not withhold the estimate.
         clear = np.ones(value.shape, dtype=bool)
         for quotient in formula.quotients:
             above, below = self.jet(quotient.numerator), self.jet(quotient.denominator)
             error = self.std_error(below.slope)
             one_sided = quotient.positive or quotient.denominator.never_negative
             away = below.value if one_sided else np.abs(below.value)
-            # a NaN error is unknown, which is no reason to withhold the estimate
             fine = (away > 0) & ~(away < CLEAR_STANDARD_ERRORS * error)
             divisor = np.where(fine, below.value, 1.0)
             numerator = np.where(fine, above.value, 0.0)
             ratio = numerator**quotient.power / divisor
             steep = quotient.power * numerator ** (quotient.power - 1) / divisor
             value = value + quotient.weight * ratio
-            slope = slope.plus(quotient.weight * steep, above.slope, self.inner)
-            slope = slope.plus(-quotient.weight * ratio / divisor, below.slope, self.inner)
+            slope = slope.plus(quotient.weight * steep, above.slope)
+            slope = slope.plus(-quotient.weight * ratio / divisor, below.slope)
             clear &= fine & above.clear & below.clear
         return _Jet(value, slope, clear)
 
@@ -189,53 +196,42 @@ class _Table:
         return counted
 
     def std_error(self, slope: _Slope) -> Floats:
-        """The root of the variance of sum_x slope[x] count[x], and of the sums beside it, in each group."""
-        # rounding may leave a small negative variance
+        """The standard error of a value with this slope, in each group; rounding may leave a variance below 0."""
         return np.asarray(np.sqrt(np.maximum(self.covariance(slope, slope), 0.0)))
 
     def margins(self, slope: _Slope, std_error: Floats) -> ErrorMargins:
-        """The margins of sum_x slope[x] count[x], and of the sums beside it, in each group."""
-        others = [
-            OtherNoise(values, self._law(index), self._rounding(index, values)) for index, values in slope.sums.items()
-        ]
+        """The margins of a value with this slope, in each group.
+
+        Rounding values to their grid may move a measured sum by half a unit for every row of the group.
+        """
+        others = []
+        for index, values in slope.sums.items():
+            assert self.sums is not None  # noqa: S101
+            rounding = np.zeros(len(values))
+            if not self.sums.strategy.terms[index].grid.exact:
+                rows = np.maximum(self.counts.sum(axis=tuple(range(self.groups, self.counts.ndim))), 0.0).ravel()
+                rounding = np.asarray(rows * np.abs(values).max(axis=1, initial=0.0) / 2)
+            others.append(OtherNoise(values, self._law(index), rounding))
         return sum_margins(self.estimates, self.clique, slope.counts, self.groups, std_error, others)
 
     def _law(self, index: int) -> Noise:
+        """The law of the noise of a measured sum."""
         assert self.sums is not None  # noqa: S101
         return self.sums.strategy.laws[index]
 
-    def _rounding(self, index: int, coefficients: Floats) -> Floats:
-        """How far the rounding of values to their grid may move a sum: half a unit for every row of the group."""
-        assert self.sums is not None  # noqa: S101
-        if self.sums.strategy.terms[index].grid.exact:
-            return np.zeros(len(coefficients))
-        rows = np.maximum(self.counts.sum(axis=tuple(range(self.groups, self.counts.ndim))), 0.0).ravel()
-        return np.asarray(rows * np.abs(coefficients).max(axis=1, initial=0.0) / 2)
-
-    def _part(self, part: SumPart) -> tuple[Floats, Floats]:
-        """The coefficients and the noisy integers of a measured sum, each of shape (groups, cells in a group)."""
-        assert self.sums is not None  # noqa: S101
-        first = self.clique[: self.groups]
-        order = (*first, *(name for name in part.known.clique if name not in first))
-        sizes = self.estimates.domain.sizes(order)
-        shape = (math.prod(sizes[: self.groups]), math.prod(sizes[self.groups :]))
-        integers = reordered(self.sums.integers(part.known.index), part.known.clique, order)
-        coefficients = np.broadcast_to(part.coefficients.spread(order), sizes)
-        return coefficients.reshape(shape), np.asarray(integers).reshape(shape)
-
     def ratio(self, formula: Formula, quotient: Quotient, estimate: Floats, std_error: Floats) -> Result:
-        """A ratio of sums, clipped to its range; in groups too small to tell without a standard error."""
+        """A ratio of sums, clipped to its range; groups with too few rows have no standard error."""
         above, below = self.jet(quotient.numerator), self.jet(quotient.denominator)
         lowest, highest = self._ratio_range(quotient)
         a, b = above.value.ravel(), below.value.ravel()
         ratio = np.clip(np.where(b > 0, a / b, np.nan), lowest, highest)
         errors = [self.std_error(jet.slope) for jet in (above, below)]
         central = np.where(np.isnan(ratio), np.clip(0.0, lowest, highest), ratio).reshape(above.value.shape)
-        difference = above.slope.minus(np.where(np.isfinite(central), central, 0.0), below.slope, self.inner)
+        difference = above.slope.plus(-np.where(np.isfinite(central), central, 0.0), below.slope)
         covariance = self.covariance(above.slope, below.slope)
         intervals = RatioIntervals(
-            numerator=LinearForm(a, self.margins(above.slope, errors[0])),
-            denominator=LinearForm(b, self.margins(below.slope, errors[1])),
+            numerator=NoiseIntervals(a, self.margins(above.slope, errors[0])),
+            denominator=NoiseIntervals(b, self.margins(below.slope, errors[1])),
             difference=self.margins(difference, self.std_error(difference)),
             covariance=covariance.ravel(),
             lowest=lowest,
@@ -247,7 +243,7 @@ class _Table:
         return Result(np.where(np.isnan(rough), estimate, rough), std_error, intervals)
 
     def bounded_ratio(self, formula: Formula, quotient: Quotient, level: float) -> FixedIntervals:
-        """The interval of a ratio of numbers from a model: all that the bounds of both, which hold together, allow."""
+        """The interval of a ratio of numbers from a model: all that the bounds of both allow; they hold together."""
         sides = quotient.numerator, quotient.denominator
         (a, m), (b, n) = ((self.jet(side).value.ravel(), self.bound(side, level)) for side in sides)
         lowest, highest = self._ratio_range(quotient)
@@ -259,23 +255,23 @@ class _Table:
         return FixedIntervals(np.minimum(first, second), np.maximum(first, second), level)
 
     def bound(self, formula: Formula, level: float) -> Floats:
-        """How far a sum over a table without covariances can be off in each group; NaN where it is not known."""
+        """How far a sum over a table without covariances can be off in each group; NaN if unknown."""
         assert isinstance(self.estimates, BoundedEstimates)  # noqa: S101
-        margin: Floats | float = 0.0
-        beside: Floats | float = 0.0
-        if formula.sums and formula.coefficients.values.any():  # both hold together with the level asked for
+        counts_margin: Floats | float = 0.0
+        sums_margin: Floats | float = 0.0
+        if formula.sums and formula.coefficients.values.any():  # split the failure probability, so that both hold
             level = (1 + level) / 2
         if formula.sums:
-            slope = _Slope(np.zeros(self.counts.shape), self.jet(formula).slope.sums)
-            squares = (self._law(index).stddev ** 2 * (values**2).sum(axis=1) for index, values in slope.sums.items())
-            laplace = any(self._law(index).name == "laplace" for index in slope.sums)
-            beside = two_sided_quantile(level, laplace=laplace) * np.sqrt(sum(squares))
+            slopes = self.jet(formula).slope.sums
+            squares = (self._law(index).stddev ** 2 * (values**2).sum(axis=1) for index, values in slopes.items())
+            laplace = any(self._law(index).name == "laplace" for index in slopes)
+            sums_margin = two_sided_quantile(level, laplace=laplace) * np.sqrt(sum(squares))
         if formula.coefficients.values.any():
-            margin = self.estimates.margin(self.clique, *self.extremes(formula.coefficients), level)
-        return np.broadcast_to(margin, self.counts.shape[: self.groups]).ravel() + beside
+            counts_margin = self.estimates.margin(self.clique, *self.extremes(formula.coefficients), level)
+        return np.broadcast_to(counts_margin, self.counts.shape[: self.groups]).ravel() + sums_margin
 
     def _ratio_range(self, quotient: Quotient) -> tuple[Floats, Floats]:
-        """The least and the largest value that a ratio can have in each group; infinite where it has no limit."""
+        """The least and the largest value that a ratio can have in each group; infinite if it has no limit."""
         shape = (math.prod(self.counts.shape[: self.groups]), -1)
         f, g = (self._per_row(side).reshape(shape) for side in (quotient.numerator, quotient.denominator))
         valued = (part for part in quotient.numerator.sums if part.known.grid.power)
@@ -304,10 +300,7 @@ class _Table:
         return np.asarray(most * present.reshape([-1 if each == axis else 1 for each in range(self.counts.ndim)]))
 
     def extremes(self, coefficients: Cells) -> tuple[Floats, Floats]:
-        """The smallest and the largest coefficient of the cells of the table in the sum of each group.
-
-        Cells of other groups have the coefficient 0.
-        """
+        """The smallest and the largest coefficient in the sum of each group; cells of other groups have 0."""
         values = coefficients.spread(self.clique)
         inner = tuple(range(self.groups, len(self.clique)))
         shape = self.counts.shape[: self.groups]
@@ -316,55 +309,45 @@ class _Table:
             return lowest, highest
         return np.minimum(lowest, 0.0), np.maximum(highest, 0.0)
 
-    def _sum(self, coefficients: Cells) -> Floats:
-        """sum_x coefficients[x] count[x] in each group, without an array of the products."""
-        axes = list(range(len(self.clique)))
-        shared = [axis for axis in axes if self.clique[axis] in coefficients.names]
-        values = coefficients.spread(tuple(self.clique[axis] for axis in shared))
-        return np.asarray(np.einsum(values, shared, self.counts, axes, axes[: self.groups]))
 
-    def _spread(self, per_group: Floats) -> Floats:
-        return per_group.reshape(per_group.shape + self.inner)
-
-
-Part = tuple[tuple[int, ...], Integers]  # labels of expressions, and the combinations of levels of the groups to show
+Part = tuple[tuple[int, ...], Integers]  # codes of expressions' values, and the combinations of levels to show
 
 
 def planned_counts(
     query: ParsedQuery, output: Output, labels: Sequence[RowLabels], scope: Scope, estimates: Estimates
 ) -> tuple[list[Part], list[Quantity]] | None:
-    """The rows and the values of a query of counts; None where it is no such query, or some number is not known."""
-    if scope.domain.size(output.groups) > MOST_GROUPS:
+    """The rows and the values of a query of counts; None if it is not such a query, or some number is unknown."""
+    groups, sizes = output.groups, scope.domain.sizes(output.groups)
+    if math.prod(sizes) > MOST_GROUPS:
         return None
+    parts: list[Part] = []
+    pieces: dict[tuple[int, tuple[int, ...]], list[tuple[Integers, Quantity]]] = {}
     try:
-        parts = [
-            (chosen, np.flatnonzero(_possible(factors, output, scope)))
-            for chosen, factors in group_factors(query, output, labels, scope)
-            if all(factor.cells.values.any() for factor in factors)
-        ]
-        pieces: dict[tuple[int, tuple[int, ...]], list[tuple[Integers, Quantity]]] = {}
+        # The combinations of levels of the groups that the factors allow, which depend on different columns.
+        for chosen, factors in group_factors(query, output, labels, scope):
+            if all(factor.cells.values.any() for factor in factors):
+                allowed = (factor.cells.any_over(groups).spread(groups) for factor in factors)
+                possible = functools.reduce(np.logical_and, allowed, np.ones(sizes, dtype=bool))
+                parts.append((chosen, np.flatnonzero(possible)))
+        # The counts of every product that the workload split the query into.
         for product in count_products(query, output, labels, scope):
-            name = output.values[product.value].name
-            answered = product.places(output.groups), _product_values(name, product, estimates)
-            pieces.setdefault((product.value, product.labels), []).append(answered)
+            values, variances = estimates.product(product.clique, product.blocks)
+            flat, errors = np.asarray(values, dtype=np.float64).ravel(), np.sqrt(np.maximum(variances, 0.0)).ravel()
+            intervals = NoiseIntervals(flat, product_margins(estimates, product.clique, product.blocks, errors))
+            quantity = Quantity(output.values[product.value].name, flat, errors, intervals=intervals)
+            pieces.setdefault((product.value, product.labels), []).append((product.places(groups), quantity))
     except HushError:
         return None
     if not parts:
         return None
-    values = []
+    quantities = []
     for place, item in enumerate(output.values):
-        values.append(joined([_rows(item.name, pieces.get((place, chosen), []), rows) for chosen, rows in parts]))
-    return parts, values
+        per_part = [_shown_rows(item.name, pieces.get((place, chosen), []), rows) for chosen, rows in parts]
+        quantities.append(joined(per_part))
+    return parts, quantities
 
 
-def _product_values(name: str, product: CountProduct, estimates: Estimates) -> Quantity:
-    values, variances = estimates.product(product.clique, product.blocks)
-    flat, errors = np.asarray(values, dtype=np.float64).ravel(), np.sqrt(np.maximum(variances, 0.0)).ravel()
-    margins = product_margins(estimates, product.clique, product.blocks, errors)
-    return Quantity(name, flat, errors, intervals=NoiseIntervals(flat, margins))
-
-
-def _rows(name: str, pieces: Sequence[tuple[Integers, Quantity]], rows: Integers) -> Quantity:
+def _shown_rows(name: str, pieces: Sequence[tuple[Integers, Quantity]], rows: Integers) -> Quantity:
     """The values of the rows to show; a group that no product asks for has no rows, and its count is 0."""
     asked = np.concatenate([places for places, _ in pieces]) if pieces else np.zeros(0, dtype=np.int64)
     empty = np.setdiff1d(rows, asked)
@@ -373,10 +356,3 @@ def _rows(name: str, pieces: Sequence[tuple[Integers, Quantity]], rows: Integers
     places = np.concatenate([asked, empty])
     order = np.argsort(places)
     return everything.take(order[np.searchsorted(places, rows, sorter=order)])
-
-
-def _possible(factors: Sequence[CountFactor], output: Output, scope: Scope) -> Booleans:
-    """Which combinations of levels of the groups the factors allow; they depend on different columns."""
-    shape = scope.domain.sizes(output.groups)
-    allowed = (factor.cells.any_over(output.groups).spread(output.groups) for factor in factors)
-    return functools.reduce(np.logical_and, allowed, np.ones(shape, dtype=bool)).ravel()

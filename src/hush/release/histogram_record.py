@@ -27,8 +27,8 @@ from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
 from hush.privacy.sensitivity import RowNorms
-from hush.release.answer_columns import ErrorKind
-from hush.release.record import Record
+from hush.release.answers import ErrorKind
+from hush.release.record import NOTHING_YET, Record
 from hush.schema import Schema
 
 if TYPE_CHECKING:
@@ -54,10 +54,6 @@ SHRUNK_NOTE = (
 LARGEST_CELLS = 1 << 26  # of a histogram
 LARGEST_UNITS = 1 << 20  # of budget along a path of a tree: squares of answers stay exact
 UNFIT_HISTOGRAM = "the file's histogram does not fit its schema; get the release again"
-NO_HISTOGRAM = (
-    "the release was interrupted before its histogram was measured and answers nothing; resume it with "
-    "--resume, or plan.release(table, resume=release)"
-)
 
 
 class LawFile(Stored):
@@ -109,26 +105,16 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
     def of(cls, record: HistogramRecord) -> Self:
         probes = []
         for probe in record.probes:
-            asked = probe.asked
-            grids = asked.grids if isinstance(asked, GridBias) else ()
+            grids = probe.asked.grids if isinstance(probe.asked, GridBias) else ()
             cuts = [np.array(grid.cuts) for grid in grids]
             probes.append(ProbeFile(value=int(probe.raw), law=LawFile.of(probe.law), cuts=cuts))
-        return cls(
-            clique=record.clique,
-            gridded=record.gridded,
-            queries=record.queries,
-            looks=probes,
-            cuts=[np.array(grid.cuts) for grid in record.grids],
-            tables=[
-                HatTableFile(
-                    hats=list(table.asked.hats),  # type: ignore[union-attr]
-                    level=record.level(table),
-                    law=LawFile.of(table.law),
-                    values=table.raw,
-                )
-                for table in record.measured
-            ],
-        )
+        tables = []
+        for table in record.measured:
+            hats: list[int] = list(table.asked.hats)  # type: ignore[union-attr]
+            law, level = LawFile.of(table.law), record.level(table)
+            tables.append(HatTableFile(hats=hats, level=level, law=law, values=table.raw))
+        cuts = [np.array(grid.cuts) for grid in record.grids]
+        return cls.from_attributes(record, looks=probes, cuts=cuts, tables=tables)
 
     def build(self, schema: Schema) -> dict[str, Any]:
         """The arguments of the record; refused where they do not fit together."""
@@ -138,9 +124,14 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
         if not 1 <= self.gridded <= min(2, len(clique)) or (self.tables and not self.cuts):
             raise ArchiveError(UNFIT_HISTOGRAM)
         try:
-            probes = [self._probe(probe, clique, sizes) for probe in self.looks]
+            probes, measured = [], []
+            for probe in self.looks:
+                asked: MarginalQuery | GridBias = MarginalQuery(())
+                if probe.cuts:
+                    asked = GridBias(clique, self._grids(probe.cuts, sizes), self.queries)
+                value = np.array(probe.value, dtype=np.int64)
+                probes.append(Measurement.of(asked, value, probe.law.build()))
             grids = self._grids(self.cuts, sizes) if self.cuts else ()
-            measured = []
             for table, query in zip(self.tables, self._asked(clique, grids), strict=True):
                 most = [len(grid.cuts) for grid in grids]
                 fits = all(1 <= hat <= size for hat, size in zip(table.hats, most, strict=bool(table.hats)))
@@ -160,7 +151,7 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
         }
 
     def _asked(self, clique: Clique, grids: tuple[AxisGrid, ...]) -> list[HatQuery]:
-        """What every table holds: counts of buckets first, then of hats, or of ever coarser blocks."""
+        """What every table holds: counts of buckets first, then of hats, or of coarser and coarser blocks."""
         if not self.tables:
             return []
         tree = BlockTree(tuple(grid.buckets for grid in grids))
@@ -178,13 +169,8 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
             queries.append(HatQuery(clique, blocks, tuple(table.hats)))
         return queries
 
-    def _probe(self, probe: ProbeFile, clique: Clique, sizes: tuple[int, ...]) -> Measurement:
-        asked: MarginalQuery | GridBias = MarginalQuery(())
-        if probe.cuts:
-            asked = GridBias(clique, self._grids(probe.cuts, sizes), self.queries)
-        return Measurement.of(asked, np.array(probe.value, dtype=np.int64), probe.law.build())
-
     def _grids(self, cuts: Sequence[Any], sizes: tuple[int, ...]) -> tuple[AxisGrid, ...]:
+        """The grids with these cuts; refused unless they cover the gridded attributes."""
         grids = tuple(AxisGrid(each) for each in cuts)
         if tuple(grid.size for grid in grids) != sizes[: self.gridded]:
             raise ArchiveError(UNFIT_HISTOGRAM)
@@ -192,7 +178,7 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
 
 
 class OneHistogram(Record):
-    """Noisy tables of one histogram over a clique, all of whose cells they tell."""
+    """Noisy tables of one histogram over a clique, from which every cell can be estimated."""
 
     def __init__(self, domain: Domain, clique: Clique, queries: str, measured: Sequence[Measurement]) -> None:
         self.domain = domain
@@ -217,10 +203,10 @@ class OneHistogram(Record):
 
     def require_tables(self) -> None:
         if not self.measured:
-            raise QueryError(NO_HISTOGRAM)
+            raise QueryError(NOTHING_YET.format(first="its histogram was measured"))
 
     def measurements(self) -> list[Measurement]:
-        """The counts of all cells as one table, so that a model has them as they are."""
+        """The estimated counts of all cells as one table, which a model then fits."""
         if not self.measured:
             return []
         deviation = max(self.measured[0].law.stddev, 1e-6)
@@ -285,8 +271,8 @@ class HistogramRecord(OneHistogram):
     def bias(self) -> tuple[float, float] | None:
         """The root mean square over queries of the error of evenly spread buckets, and its standard error.
 
-        From the last private measurement on the very grids that were used, which did not choose them if there is a
-        `bias_share`; None if there is none.
+        From the last private measurement on the grids that were used; with a `bias_share` this measurement did not
+        choose the grids. None if there is no measurement.
         """
         for probe in reversed(self.probes):
             asked = probe.asked
@@ -297,7 +283,7 @@ class HistogramRecord(OneHistogram):
 
     @property
     def bias_words(self) -> str:
-        """How large the bias of evenly spread buckets is, and for which questions that is known."""
+        """How large the bias of evenly spread buckets is, and for which queries that is known."""
         if self.bias is None:
             return UNMEASURED_BIAS
         value, error = self.bias
@@ -311,7 +297,7 @@ class HistogramRecord(OneHistogram):
 
     @property
     def errors(self) -> ErrorKind | None:
-        """Only single levels that were asked for and counted one by one have the errors of their noise and no other."""
+        """Noise is the only error if single levels were asked for and each was counted by itself."""
         return None if self._whole and self.queries == "cells" else ErrorKind.NOISE
 
     @property
@@ -346,9 +332,7 @@ class BucketTreeFile(Stored, tag_field="kind", tag="bucket-tree"):
         for table in record.measured:
             weights = [np.array(level) for level in table.asked.tree.weights]  # type: ignore[union-attr]
             tables.append(TreeTableFile(weights=weights, law=LawFile.of(table.law), values=table.raw))
-        return cls(
-            clique=record.clique, queries=record.queries, cuts=np.array(record.cuts, dtype=np.int64), tables=tables
-        )
+        return cls.from_attributes(record, cuts=np.array(record.cuts, dtype=np.int64), tables=tables)
 
     def build(self, schema: Schema) -> dict[str, Any]:
         """The arguments of the record; refused where they do not fit together."""

@@ -22,8 +22,7 @@ from hush.models.distribution import Distribution
 from hush.models.graphical.graphical_model import GraphicalModel, Impossible, excluded
 from hush.models.graphical.synthetic_rows import Method, mean_tilts
 from hush.privacy.measurement import Measurement
-from hush.release.answer_columns import ErrorKind
-from hush.release.answers import Answers
+from hush.release.answers import Answers, ErrorKind
 from hush.release.copies import CHUNK_ROWS, check_drawing, draw_batches
 from hush.release.model_estimates import Misfit, ModelEstimates
 from hush.release.model_files import save_model, unpack_model
@@ -38,34 +37,8 @@ if TYPE_CHECKING:
     from hush.release.release import Release
 
 
-def shares_where(schema: Schema, distribution: Distribution, names: Clique, given: Mapping[str, Any]) -> Floats:
-    """p(names | given), which adds up to one; refuses conditions that no record meets."""
-    codes_given = given_codes(schema, given)
-    if isinstance(distribution, GraphicalModel):
-        try:
-            shares = distribution.conditional(names, codes_given)
-        except Impossible as error:
-            raise Impossible(given, excluded=error.excluded) from None
-    else:
-        table = distribution.counts((*names, *codes_given))
-        for axis, codes in enumerate(codes_given.values(), start=len(names)):
-            table = table.take(codes, axis=axis)
-        shares = table.reshape(*schema.domain.sizes(names), -1).sum(axis=-1)
-        if not shares.sum() > 0:
-            raise Impossible(given, excluded=excluded(distribution.constraints, codes_given))
-    return np.asarray(shares / shares.sum())
-
-
-def conditioned(schema: Schema, distribution: Distribution, given: Mapping[str, Any]) -> Distribution:
-    """The model of the records that meet the conditions."""
-    try:
-        return distribution.conditioned(given_codes(schema, given))
-    except Impossible as error:
-        raise Impossible(given, excluded=error.excluded) from None
-
-
 def given_codes(schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The codes that conditions in real values leave, column by column.
+    """The codes that conditions in real values allow, column by column.
 
     >>> import hush
     >>> given_codes(hush.datasets.people_schema(), {"sex": "female"})["sex"].tolist()
@@ -80,8 +53,9 @@ def given_codes(schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
 class Placing:
     """What measured sums say about synthetic rows, beyond what counts say.
 
-    `bin_means` has the mean value in each level of a column: numbers are placed so that they meet it. `reweights` are
-    tables of logarithms by which rows are drawn more or less often, so that their means are the measured ones.
+    `bin_means` has the mean value in each level of a column; numbers are placed so that they have this mean.
+    `reweights` are tables of logarithms by which rows are drawn more or less often, so that their means are the
+    measured ones.
     """
 
     bin_means: Mapping[str, Floats] = field(default_factory=dict)
@@ -91,8 +65,8 @@ class Placing:
 def placing_of(model: Model, release: Release) -> Placing:
     """The placing of a model's rows by the sums of its release.
 
-    A fitted model has no negative counts, so that its rarest levels hold too many rows; where they are far from the
-    others, the mean follows them. The least change of the model that meets the measured mean takes that back.
+    A fitted model has no negative counts, so its rarest levels hold too many rows, and levels far from the others shift
+    the mean. The least change of the model that has the measured mean corrects for that.
     """
     sums = release.record.sums
     if sums is None or not isinstance(model.distribution, GraphicalModel):
@@ -120,10 +94,11 @@ def placing_of(model: Model, release: Release) -> Placing:
 
 
 def _measured_mean(release: Release, column: str, by: Clique) -> tuple[Floats, Floats]:
-    """The mean of a column in each group and its standard error; NaN where it is not measured or not clear."""
+    """The mean of a column in each group and its standard error; NaN if it was not measured or has too few rows."""
     quantity = release.mean(column, by).quantities[0]
     if quantity.error_kind is ErrorKind.BINNED:
-        return np.full(len(quantity.estimate), np.nan), np.full(len(quantity.estimate), np.nan)
+        unknown = np.full(len(quantity.estimate), np.nan)
+        return unknown, unknown
     return quantity.estimate, quantity.std_error
 
 
@@ -136,9 +111,9 @@ class Model(Queryable):
     """A distribution fitted to noisy tables: any table, non-negative and consistent; SQL; synthetic rows.
 
     `status` is "solved" if the fit reached its tolerance, and `stats` has its figures. `exact` is False if the exact
-    model was too large and only the agreement of tables with each other is promised. `caveats` are warnings about its
-    answers, such as that a release was interrupted or is not private. `source` is the release it comes from, if any;
-    files do not keep it.
+    model was too large, and its tables only agree with each other. `caveats` are warnings about its answers, such as
+    that a release was interrupted or is not private. `source` is the release it comes from, if any; files do not keep
+    it.
 
     Privacy: post-processing of noisy values; nothing here reads private data.
 
@@ -179,7 +154,7 @@ class Model(Queryable):
 
     @property
     def exact(self) -> bool:
-        """Whether its tables are those of one distribution over all attributes."""
+        """Whether all tables belong to one distribution over all attributes."""
         return self.distribution.exact
 
     @property
@@ -219,7 +194,7 @@ class Model(Queryable):
         return self.distribution.counts(self.domain.named(attributes))
 
     def marginal(self, *attributes: Any, level: float = 0.95, unbiased: bool = False) -> Answers:
-        """The table over some attributes in real values, without errors, which are not known; or `unbiased`, with."""
+        """The table over some attributes in real values, without errors; with `unbiased` the table of that method."""
         names = self.domain.named(attributes)
         if unbiased:
             return self.unbiased(names, level=level)
@@ -228,7 +203,7 @@ class Model(Queryable):
         return Answers.of_marginal(self.schema, names, counts, None, level, error_kind=ErrorKind.NONE, notes=notes)
 
     def term(self, which: Term, *, level: float = 0.95, unbiased: bool = False) -> Answers:
-        """The answers to a term, without errors; or unbiased ones with exact errors, inside measured tables."""
+        """The answers to a term, without errors; with `unbiased` they have exact errors, inside measured tables."""
         (term,) = Workload(self.domain, [which])
         if not unbiased:
             values = term.exact_answers(self.counts(term.clique))
@@ -239,7 +214,7 @@ class Model(Queryable):
         return bounded_term_answers(self.schema, term, self._unbiased, level=level)
 
     def model(self) -> Model:
-        """The model itself, so that releases and models can be asked alike."""
+        """The model itself, so that releases and models can be used alike."""
         return self
 
     def tables(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
@@ -247,7 +222,7 @@ class Model(Queryable):
         return self.distribution.many(self.domain.check(clique) for clique in listed_cliques(cliques))
 
     def conditional(self, clique: Iterable[str], given: Mapping[str, Any]) -> Answers:
-        """The probabilities of a clique's combinations where other columns are `given` in real values.
+        """The probabilities of a clique's combinations among rows whose other columns are as `given`, in real values.
 
         >>> import hush
         >>> noisy = [hush.Measurement(("sex", "smokes"), [[30.0, 10.0], [35.0, 25.0]], stddev=0.1)]
@@ -255,10 +230,27 @@ class Model(Queryable):
         >>> model.conditional(("smokes",), {"sex": 0}).estimate.round(2).tolist()
         [0.75, 0.25]
         """
-        names = self.domain.check(clique)
-        shares = shares_where(self.schema, self.distribution, names, given)
+        names, codes_given = self.domain.check(clique), given_codes(self.schema, given)
+        if isinstance(self.distribution, GraphicalModel):
+            try:
+                shares = self.distribution.conditional(names, codes_given)
+            except Impossible as error:
+                raise Impossible(given, excluded=error.excluded) from None
+        else:
+            table = self.distribution.counts((*names, *codes_given))
+            for axis, codes in enumerate(codes_given.values(), start=len(names)):
+                table = table.take(codes, axis=axis)
+            shares = table.reshape(*self.domain.sizes(names), -1).sum(axis=-1)
+            if not shares.sum() > 0:
+                raise Impossible(given, excluded=excluded(self.distribution.constraints, codes_given))
         return Answers.of_marginal(
-            self.schema, names, shares, None, error_kind=ErrorKind.NONE, notes=self._notes(), name="probability"
+            self.schema,
+            names,
+            shares / shares.sum(),
+            None,
+            error_kind=ErrorKind.NONE,
+            notes=self._notes(),
+            name="probability",
         )
 
     def entropy(self) -> float:
@@ -293,9 +285,14 @@ class Model(Queryable):
         seed: int | None = None,
         chunk_rows: int = CHUNK_ROWS,
     ) -> Iterator[pa.Table]:
-        """`synthesize` in chunks, for more rows than fit into memory; each chunk is rounded by itself."""
+        """Synthetic rows in chunks, for more rows than fit into memory; each chunk is rounded by itself."""
         check_drawing(rows, method, seed, chunk_rows)
-        source = self._drawn_from if not given else conditioned(self.schema, self._drawn_from, given)
+        source = self._drawn_from
+        if given:
+            try:
+                source = source.conditioned(given_codes(self.schema, given))
+            except Impossible as error:
+                raise Impossible(given, excluded=error.excluded) from None
         options: dict[str, Any] = {"method": method, "seed": seed, "chunk_rows": int(chunk_rows)}
         return draw_batches(self.schema, source, int(rows), means=self.placing.bin_means, **options)
 
@@ -308,7 +305,7 @@ class Model(Queryable):
 
     @cached_property
     def _drawn_from(self) -> Distribution:
-        """The distribution of synthetic rows: this one, with the means that were measured."""
+        """The distribution of synthetic rows: that of the model, reweighted to the measured means."""
         source = self.distribution
         for clique, logs in self.placing.reweights:
             if isinstance(source, GraphicalModel):
@@ -339,7 +336,7 @@ class Model(Queryable):
         return UnbiasedEstimates(self.domain, self._tables)
 
     def _covered(self, names: Clique) -> bool:
-        """Whether `unbiased` knows the table; every measured table contains the attributes of one level."""
+        """Whether `unbiased` knows the table; attributes of a single level are inside every measured table."""
         if self.source is not None:
             return self.source.estimates.covers(names)
         several = {name for name in names if self.domain[name] > 1}

@@ -1,7 +1,7 @@
-"""The estimates of a fitted model: alone, without errors; or beside unbiased ones, with bounds; and its misfit.
+"""The estimates of a fitted model: alone, without errors; or along with unbiased ones, with bounds; and its misfit.
 
 With a bound B on the L1 error of a table and D on that of the number of rows, no cell of the model is off by more than
-(B + D) / 2, which gives its interval. Without a bound it has none.
+(B + D) / 2, which gives its interval. Without a bound a cell has no interval.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hush.core.arrays import Floats
-from hush.core.domain import Clique, Domain
+from hush.core.domain import Clique
 from hush.core.errors import QueryError, WorkloadError
 from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.inference.error_law import ErrorLaw
-from hush.inference.estimates import BoundedEstimates, Estimates
+from hush.inference.estimates import BoundedEstimates, Estimates, UnknownErrors
 from hush.linops import LinearOperator
 from hush.models.distribution import Distribution
 from hush.privacy.measurement import Measurement
@@ -27,44 +27,19 @@ if TYPE_CHECKING:
     from hush.release.error_bounds import ErrorBounds
 
 
-class ModelEstimates:
-    """A distribution's counts as `Estimates`; their covariances are not known and are NaN."""
+class ModelEstimates(UnknownErrors):
+    """The counts of a distribution; implements `Estimates`."""
 
     def __init__(self, distribution: Distribution) -> None:
+        super().__init__(distribution.domain, [distribution.domain.attributes])
         self._distribution = distribution
-
-    @property
-    def domain(self) -> Domain:
-        return self._distribution.domain
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]:
-        return (self.domain.attributes,)
-
-    def covers(self, clique: Clique) -> bool:
-        self.domain.check(clique)
-        return True
-
-    def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> Estimates | None:
-        return None
 
     def counts(self, clique: Clique) -> Floats:
         return self._distribution.counts(clique)
 
-    def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
-        return np.full(self.domain.sizes(clique)[:groups], np.nan)
-
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
         answers = self._distribution.product(clique, blocks)
         return answers, np.full(answers.shape, np.nan)
-
-    laplace = False
-
-    def alike(self, name: str) -> bool:
-        return True
-
-    def error_law(self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None) -> None:
-        """None: how far a model is off is no law of noise."""
 
 
 LEAST_MISFIT = 1.5  # a smaller root mean square gives no caveat
@@ -78,9 +53,9 @@ NO_ROWS = (
 class Misfit:
     """The root mean square of (Q mu - y) / stddev, per table and over all numbers: about 1, or less, for noise alone.
 
-    The best model is no farther from the measurements than the true table is. The squared distance of that is
-    chi-square with one degree of freedom per number, so sqrt(mean) exceeds 1 + z / sqrt(2 m) with a small probability
-    only. `tables` has the worst first.
+    The best model is no farther from the measurements than the true table is. The squared distance of the true table is
+    chi-square with one degree of freedom per number m, so sqrt(mean) rarely exceeds 1 + z / sqrt(2 m). `tables` has the
+    worst table first.
 
     >>> import hush
     >>> noisy = [Measurement(("a",), [10.0, 90.0], 1.0), Measurement(("a",), [90.0, 10.0], 1.0)]
@@ -108,7 +83,7 @@ class Misfit:
         self.overall = math.sqrt(sum(squares.values()) / max(sum(self.numbers.values()), 1))
 
     def where(self, holds: Callable[[Clique], bool]) -> float:
-        """The root mean square over the numbers of the tables for which `holds`; NaN if there is none."""
+        """The root mean square over the numbers of the tables for which `holds`; NaN if there are no such tables."""
         tables = [clique for clique in self.tables if holds(clique)]
         numbers = sum(self.numbers[clique] for clique in tables)
         squares = sum(self.numbers[clique] * self.tables[clique] ** 2 for clique in tables)
@@ -133,8 +108,8 @@ class Misfit:
         return max(LEAST_MISFIT, 1 + clear / math.sqrt(2 * max(numbers, 1)))
 
 
-# The mean squared distance of a model from noisy tables, in variances of the noise, is 1 for a perfect model, 2 for a
-# model that is as far from the truth as the noise is; and less for either if the model follows the noise.
+# The mean squared distance of a model from noisy tables, in variances of the noise, is 1 for a perfect model and 2 for
+# a model that is as far from the truth as the noise is; both are smaller if the model follows the noise.
 CLOSER_WITHIN = 1.5
 
 
@@ -158,12 +133,14 @@ class MeasuredEstimates:
         self._model = ModelEstimates(distribution)
         self._unbiased = unbiased
         self.bounds = bounds
+        self.domain = distribution.domain
+        self.laplace = unbiased is not None and unbiased.laplace
 
     def closer_model(self, clique: Clique) -> ModelEstimates | None:
-        """The model, for a measured table to which it is probably closer than the noisy tables are; None otherwise.
+        """The model, if it is probably closer to a measured table than the noisy tables are; None otherwise.
 
-        The model draws on all tables, so it is closer unless it cannot represent a table as well as the noise shows
-        it, as few relaxed rows under a large budget cannot. The measured tables that hold the clique tell.
+        The model draws on all tables, so it is closer unless it cannot represent a table precisely enough, as few
+        relaxed rows under a large budget cannot. Its misfit of the measured tables that hold the clique tells.
         """
         if not self.has_covariance(clique):
             return None
@@ -175,12 +152,8 @@ class MeasuredEstimates:
         return Misfit(self._distribution, self._measurements)
 
     @property
-    def domain(self) -> Domain:
-        return self._model.domain
-
-    @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The largest tables with exact errors; all attributes where no table has them."""
+        """The largest tables with exact errors; all attributes if no table has them."""
         return self._model.cliques if self._unbiased is None else self._unbiased.cliques
 
     def covers(self, clique: Clique) -> bool:
@@ -188,7 +161,7 @@ class MeasuredEstimates:
         return self._model.covers(clique)
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
-        """None: every table is known cell by cell."""
+        """None, because every table is covered."""
 
     def counts(self, clique: Clique) -> Floats:
         return self._source(clique).counts(clique)
@@ -203,10 +176,6 @@ class MeasuredEstimates:
         """Whether the table lies inside a measured one."""
         self.domain.check(clique)
         return self._unbiased is not None and self._unbiased.covers(clique)
-
-    @property
-    def laplace(self) -> bool:
-        return self._unbiased is not None and self._unbiased.laplace
 
     def alike(self, name: str) -> bool:
         return self._unbiased is not None and self._unbiased.alike(name)
@@ -231,7 +200,7 @@ class MeasuredEstimates:
 
 
 def covered(estimates: Estimates, clique: Iterable[str], *, unbiased: bool = False) -> Clique:
-    """The names of a clique; refused unless it can be estimated, and without bias if that is asked for."""
+    """The names of a clique; refused unless it can be estimated, and without bias if `unbiased`."""
     names = estimates.domain.check(clique)
     if unbiased and isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(names):
         raise QueryError(
@@ -247,7 +216,7 @@ def covered(estimates: Estimates, clique: Iterable[str], *, unbiased: bool = Fal
 
 
 def closer_model(estimates: Estimates, clique: Clique, *, unbiased: bool) -> ModelEstimates | None:
-    """The model of an adaptive mechanism, where its counts are probably closer than unbiased ones."""
+    """The model of an adaptive mechanism, if its counts are probably closer than unbiased ones; None otherwise."""
     if unbiased or not isinstance(estimates, MeasuredEstimates):
         return None
     return estimates.closer_model(clique)

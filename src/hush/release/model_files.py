@@ -19,8 +19,8 @@ from msgspec import Meta
 from hush.core.arrays import Floats, summed
 from hush.core.constraints import Constraint, check_cells, merge
 from hush.core.domain import Clique, Domain
-from hush.core.errors import ArchiveError, SizeError
-from hush.core.memory import available_memory, readable
+from hush.core.errors import ArchiveError
+from hush.core.memory import require_memory
 from hush.core.solution import Solution
 from hush.files.archive import VERSIONS, ArchiveReader, write_archive
 from hush.files.codec import (
@@ -49,12 +49,13 @@ if TYPE_CHECKING:
     from hush.release.model import Model
 
 LARGEST_DISAGREEMENT = 1e-5  # of the total: how far apart tables of an approximate model may be on one attribute
+LARGEST_LOG = 200.0  # of a weight of rows; keeps exp from overflowing
 
 Total = Annotated[float, Meta(gt=0, le=LARGEST_MAGNITUDE)]
 
 
 class FitFile(Stored):
-    """How a fit stopped; its statistics are an array, since JSON has no infinite or undefined numbers."""
+    """How a fit stopped; statistics are an array, because JSON has no infinite or undefined numbers."""
 
     status: str
     names: list[str]
@@ -116,7 +117,7 @@ class TreeModelFile(Stored, tag_field="kind", tag="graphical"):
         )
 
     def build(self, domain: Domain, constraints: Sequence[Constraint]) -> GraphicalModel:
-        """The model; refused if it is no tree, has no distribution or does not fit into memory."""
+        """The model; refused if it is not a tree, has no distribution or does not fit into memory."""
         tree = _tree(domain, self.nodes.build(domain, "tree"), self.parents)
         factors = Factors(tree.domain, self.factors.build(domain, "model"))
         potentials = finite(self.potentials, factors.size, "potentials")
@@ -189,7 +190,7 @@ class RelaxedRowsFile(Stored, tag_field="kind", tag="relaxed"):
         )
 
     def build(self, domain: Domain, constraints: Sequence[Constraint]) -> RelaxedRows:
-        """The rows; refused if they are no probabilities, or if there are rules, which rows cannot keep."""
+        """The rows; refused if they are not probabilities, or if there are rules, which rows cannot keep."""
         if constraints:
             raise ArchiveError("the file's schema has rules that relaxed rows cannot keep; fit the model again")
         levels = sum(domain.shape)
@@ -203,17 +204,12 @@ class RelaxedRowsFile(Stored, tag_field="kind", tag="relaxed"):
         coarse = CoarseLevels(domain, codes, shares)
         weights = finite(self.weights, len(self.weights), "weights of rows")
         rows = finite(self.rows, len(weights) * int(coarse.offsets[-1]), "rows").reshape(len(weights), -1)
-        adding = [coarse.merged(name, coarse.shares[name]) for name in domain]
-        adding += [weights.sum(keepdims=True), *np.add.reduceat(rows, coarse.offsets[:-1], axis=1)]
-        signs = (weights, rows, *shares.values())
-        if not len(weights) or any((part < 0).any() for part in signs) or any(off_one(part) for part in adding):
+        sums = [coarse.merged(name, coarse.shares[name]) for name in domain]
+        sums += [weights.sum(keepdims=True), *np.add.reduceat(rows, coarse.offsets[:-1], axis=1)]
+        negative = any((part < 0).any() for part in (weights, rows, *shares.values()))
+        if not len(weights) or negative or any((np.abs(part - 1.0) > LARGEST_DISAGREEMENT).any() for part in sums):
             raise ArchiveError("the file's relaxed rows are no probabilities; fit the model again")
         return RelaxedRows(coarse, rows, self.total, weights=weights, cliques=self.cliques.build(domain, "model"))
-
-
-def off_one(sums: Floats) -> bool:
-    """Whether some sum of probabilities is not one."""
-    return bool((np.abs(sums - 1.0) > LARGEST_DISAGREEMENT).any())
 
 
 DistributionFile = TreeModelFile | LocalModelFile | RelaxedRowsFile
@@ -221,17 +217,18 @@ DistributionFile = TreeModelFile | LocalModelFile | RelaxedRowsFile
 
 def store_distribution(distribution: Distribution) -> DistributionFile:
     """The stored form of a model of any kind."""
-    if isinstance(distribution, LocalModel):
-        return LocalModelFile.of(distribution)
-    if isinstance(distribution, RelaxedRows):
-        return RelaxedRowsFile.of(distribution)
-    if isinstance(distribution, GraphicalModel):
-        return TreeModelFile.of(distribution)
+    match distribution:
+        case LocalModel():
+            return LocalModelFile.of(distribution)
+        case RelaxedRows():
+            return RelaxedRowsFile.of(distribution)
+        case GraphicalModel():
+            return TreeModelFile.of(distribution)
     raise ArchiveError(f"a model of kind {type(distribution).__name__} cannot be saved; save a model from hush.fit")
 
 
 def build_distribution(schema: Schema, stored: DistributionFile) -> Distribution:
-    """The model from its stored form, under the constraints of its schema too."""
+    """The model from its stored form, under its own constraints and those of its schema."""
     domain = schema.domain
     return stored.build(domain, merge(domain, (*schema.constraints, *stored.zeros.build(domain))))
 
@@ -267,9 +264,6 @@ class MeasuredTablesFile(Stored):
         ]
 
 
-LARGEST_LOG = 200.0
-
-
 class BinMeansFile(Stored):
     """The mean value in each level of a numeric column."""
 
@@ -277,7 +271,7 @@ class BinMeansFile(Stored):
     means: FloatVector
 
     def build(self, schema: Schema) -> Floats:
-        """The means; refused where they do not lie in their levels."""
+        """The means; refused if one lies outside its level."""
         column = schema[self.column] if self.column in schema.domain else None
         if not isinstance(column, Integer | Numeric):
             raise ArchiveError("the file has means of bins of a column without numbers; make it anew")
@@ -289,13 +283,13 @@ class BinMeansFile(Stored):
 
 
 class ReweightFile(Stored):
-    """How often rows are drawn by the cells of a table: logarithms of factors."""
+    """How much more or less often rows are drawn, by the cells of a table: logarithms of factors."""
 
     clique: list[str]
     logs: FloatVector
 
     def build(self, domain: Domain) -> tuple[Clique, Floats]:
-        """The table; refused where it does not fit the domain."""
+        """The table; refused if it does not fit the domain."""
         clique = tuple(self.clique)
         if not clique or len(set(clique)) < len(clique) or not set(clique) <= set(domain):
             raise ArchiveError("the file reweights rows by columns it does not have; make it anew")
@@ -339,7 +333,7 @@ def save_model(model: Model, path: str | Path) -> None:
 
 
 def unpack_model(archive: ArchiveReader, schema: Schema) -> dict[str, Any]:
-    """The arguments of the model beside its schema."""
+    """The arguments of the model besides its schema."""
     content: ModelFile = unpack(ModelFile, archive.content, archive, "model")
     value = build_distribution(schema, content.model)
     solution = Solution(value=value, status=content.fit.status, stats=content.fit.stats)
@@ -361,8 +355,9 @@ def _tree(domain: Domain, axes: Sequence[Clique], parents: np.ndarray[Any, Any])
         raise ArchiveError("the file's tree does not say how its nodes are connected; fit the model again")
     if count > 1 and not ((parents[1:] >= 0) & (parents[1:] < np.arange(1, count))).all():
         raise ArchiveError("the file's tree has a node before its parent; fit the model again")
-    _check_memory(8 * sum(math.prod(domain[name] for name in clique) for clique in axes) + count * len(domain) // 8)
-    # A separator is the leading attributes of a node that its parent has too.
+    needed = 8 * sum(math.prod(domain[name] for name in clique) for clique in axes) + count * len(domain) // 8
+    require_memory(needed, "the file's model", "free some memory, or distrust the file", share=0.5)
+    # The separator of a node has its leading attributes, those that its parent has too.
     pairs = zip(axes[1:], parents[1:].tolist(), strict=True)
     separators = [(), *(tuple(itertools.takewhile(set(axes[k]).__contains__, clique)) for clique, k in pairs)]
     rests = [clique[len(separator) :] for clique, separator in zip(axes, separators, strict=True)]
@@ -394,12 +389,3 @@ def _contradicting(
         if not agree:
             return clique
     return None
-
-
-def _check_memory(needed: int) -> None:
-    free = available_memory()
-    if needed > 0.5 * free:
-        size = readable(needed) if needed < 2**80 else "more than any memory"
-        raise SizeError(
-            f"the file's model takes {size}, {readable(free)} are free; free some memory, or distrust the file"
-        )

@@ -29,7 +29,7 @@ from hush.privacy.sensitivity import ONE_CELL, RowNorms, sensitivity
 from hush.release.error_bounds import ErrorBounds
 from hush.release.model_estimates import MeasuredEstimates
 from hush.release.model_files import DistributionFile, FitFile, build_distribution, store_distribution
-from hush.release.record import LEAST_STDDEV, Draw, Record, Round, Scored, gaussian_law
+from hush.release.record import LEAST_STDDEV, NOTHING_YET, Draw, Record, Round, Scored, gaussian_law
 from hush.release.statement import Statement
 from hush.schema import Schema
 from hush.strategies.product_strategy import ProductQuery
@@ -221,7 +221,7 @@ class DrawsFile(NoisyTablesFile[Draw], tag="draws"):
 
 
 def too_sure(statement: Statement, rounds: Sequence[Round], scored: Scored, *, generalized: bool) -> str | None:
-    """Whether scores promise more than a choice with the epsilon of their round can.
+    """Explain that scores promise more than a choice with the epsilon of their round can; None if they do not.
 
     With d = 2 unit / epsilon, v = w_t / w_r for the chosen t, and k candidates, the exponential mechanism has
     slope = d max w / w_r >= d max(1, v) and slack = slope log k; the generalised played slope = d (1 + v) and
@@ -235,12 +235,11 @@ def too_sure(statement: Statement, rounds: Sequence[Round], scored: Scored, *, g
     d = 2 * float(unit.l1) / np.array([played.epsilon for played in chosen])
     k = np.array([float(played.candidates) for played in chosen])
     v = np.array([played.weight for played in chosen]) / scored.weights[used]
-    slope = d * (1 + v) if generalized else d * np.maximum(1, v)
-    slack = (
-        d * ((1 + v) * np.log(k) + (1 - v) * np.log(np.maximum(k, 2) / FAILURE_PROBABILITY))
-        if generalized
-        else slope * np.log(k)
-    )
+    slope = d * np.maximum(1, v)
+    slack = slope * np.log(k)
+    if generalized:
+        slope = d * (1 + v)
+        slack = d * ((1 + v) * np.log(k) + (1 - v) * np.log(np.maximum(k, 2) / FAILURE_PROBABILITY))
     room = 1e-9 * d * (1 + v) * (1 + np.log(k / FAILURE_PROBABILITY))
     sound = (scored.slopes[used] >= slope - room).all() and (scored.slacks[used] >= slack - room).all()
     return None if sound else "its scores promise more than its choices can"
@@ -290,10 +289,7 @@ class NoisyTablesRecord(Record):
 
     def require_tables(self) -> None:
         if not self.noisy_tables:
-            raise QueryError(
-                "the release was interrupted before its first noisy table and answers nothing; resume it with "
-                "--resume, or plan.release(table, resume=release)"
-            )
+            raise QueryError(NOTHING_YET.format(first="its first noisy table"))
 
     def measurements(self) -> list[Measurement]:
         return [table.floored(LEAST_STDDEV) for table in self.noisy_tables]

@@ -1,6 +1,6 @@
-"""Queryable: how anything that estimates tables answers thresholds, SQL, sums, means, and gives synthetic rows.
+"""Queryable: what a release and a model share: thresholds, SQL, sums, means and synthetic rows from their tables.
 
-A release answers with errors and a model without; both are asked in the same way.
+A release answers with errors, a model without.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from hush.core.arrays import Floats
 from hush.core.domain import Domain
@@ -17,8 +17,7 @@ from hush.core.errors import QueryError, shown
 from hush.core.validation import is_number
 from hush.inference.estimates import Estimates
 from hush.inference.measured_sums import MeasuredSums
-from hush.release.answer_columns import ErrorKind
-from hush.release.answers import Answers
+from hush.release.answers import Answers, ErrorKind
 from hush.schema import Schema
 from hush.workloads import Term, ThresholdTerm
 
@@ -30,12 +29,20 @@ if TYPE_CHECKING:
     from hush.release.model import Model
 
 
+class DrawingOptions(TypedDict, total=False):
+    """The options of `synthesize` that say which rows are drawn."""
+
+    method: Method
+    given: Mapping[str, Any] | None
+    seed: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerFacts:
     """What holds for all answers: their caveats, the measured sums behind them, and which errors are known.
 
-    `errors` is None if those of the noise are all there are, `NOISE` if estimates have others beside, and `NONE` if no
-    error is known.
+    `errors` is None if noise is the only source of error, `NOISE` if there are other errors too, and `NONE` if no error
+    is known.
     """
 
     notes: tuple[str, ...] = ()
@@ -43,9 +50,9 @@ class AnswerFacts:
     sums: MeasuredSums | None = None
 
     def marked(self, answers: Answers) -> Answers:
-        """The answers, with their errors marked as those of the noise alone, or as unknown, where they are.
+        """The answers, with their errors marked as those of the noise alone, or as unknown.
 
-        Where estimates have other errors than those of the noise, no interval holds, and no bound either.
+        If estimates have other errors than those of the noise, no interval holds, and no bound either.
         """
         if self.errors is None:
             return answers
@@ -60,7 +67,7 @@ class AnswerFacts:
 
 
 class Queryable(ABC):
-    """Estimates of tables over the columns of a schema, and all that can be asked of them at no further cost."""
+    """Estimates of tables over the columns of a schema, and all the questions they answer at no further cost."""
 
     schema: Schema
     domain: Domain
@@ -94,9 +101,9 @@ class Queryable(ABC):
     def threshold(self, *attributes: Any, r: int, level: float = 0.95, unbiased: bool = False) -> Answers:
         """For every combination of levels, how many rows agree with it in at least `r` of the attributes.
 
-        `threshold("a", "b", "c", r=2)` and `threshold(("a", "b", "c"), r=2)` mean the same. `r` of all attributes is
-        the marginal. Estimates are those of `counts`. Errors are exact where the answers are linear in what was
-        measured; a release bounds those of its model, and a model states none.
+        `threshold("a", "b", "c", r=2)` and `threshold(("a", "b", "c"), r=2)` mean the same. With `r` of all attributes
+        it is the marginal. Estimates are those of `counts`. Errors are exact if the answers are linear in what was
+        measured; a release bounds the errors of its model, and a model states none.
         """
         names = self.domain.check(self.domain.named(attributes))
         if r == len(names) and not isinstance(r, bool):
@@ -121,7 +128,7 @@ class Queryable(ABC):
         return facts.marked(replace(answers, notes=(*answers.notes, *facts.notes)))
 
     def sum(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
-        """The sum of a numeric column by other columns: from measured sums, or from bins where there are none."""
+        """The sum of a numeric column by other columns: from measured sums, or else from bins."""
         return self._aggregate("SUM({})", column, by, level)
 
     def mean(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
@@ -160,24 +167,10 @@ class Queryable(ABC):
 
     @overload
     def synthesize(
-        self,
-        rows: int | None = None,
-        *,
-        method: Method = "rounding",
-        given: Mapping[str, Any] | None = None,
-        seed: int | None = None,
-        copies: None = None,
+        self, rows: int | None = None, *, copies: None = None, **options: Unpack[DrawingOptions]
     ) -> pa.Table: ...
     @overload
-    def synthesize(
-        self,
-        rows: int | None = None,
-        *,
-        method: Method = "rounding",
-        given: Mapping[str, Any] | None = None,
-        seed: int | None = None,
-        copies: int,
-    ) -> Copies: ...
+    def synthesize(self, rows: int | None = None, *, copies: int, **options: Unpack[DrawingOptions]) -> Copies: ...
     def synthesize(
         self,
         rows: int | None = None,
@@ -189,11 +182,10 @@ class Queryable(ABC):
     ) -> pa.Table | Copies:
         """Synthetic rows in the schema's real values, drawn from `model()`; by default as many as there are rows.
 
-        "rounding" keeps the tables of the model to within a row where it can, "sampling" draws rows independently.
+        "rounding" keeps the tables of the model to within a row if possible, "sampling" draws rows independently.
         `given` fixes columns: a value, a label, a list of them or a range as in a schema's rules. Values inside bins
-        are drawn uniformly, or around the bin's mean where that was released. `copies` asks for that many tables, as
-        `Copies`. Standard errors computed from synthetic rows as if they were real are too small, and so are those from
-        copies.
+        are drawn uniformly, or around the bin's mean if that was released. `copies` asks for that many tables, as
+        `Copies`. Standard errors computed from synthetic rows or copies as if they were real are too small.
         """
         import pyarrow as pa
 

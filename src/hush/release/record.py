@@ -29,7 +29,7 @@ from hush.inference.measured_sums import MeasuredSums
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian, Noise
 from hush.privacy.sensitivity import RowNorms
-from hush.release.answer_columns import ErrorKind
+from hush.release.answers import ErrorKind
 from hush.release.statement import event_parts
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Draw(Round, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """What the last choice with a table among its candidates says about the error of the table, for all candidates.
+    """For every candidate table, what the last choice that considered it says about its error.
 
     In round t = `rounds`[r] the score was q_r = w_r (||M_r(D) - M_r(p)||_1 - penalty_r), and with probability at least
     1 - exp(-l) all candidates of the round have
@@ -119,6 +119,10 @@ def gaussian_law(table: Measurement) -> DiscreteGaussian:
 
 ENTRY_POINTS = "hush.records"
 LACKING_TABLES = "it says it is complete, and lacks tables"
+NOTHING_YET = (
+    "the release was interrupted before {first} and answers nothing; resume it with --resume, or plan.release(table, "
+    "resume=release)"
+)
 ONE_RECORD = "a run measures one strategy or noisy tables, not both: a release holds one of them"
 
 # Classes by kind. Those of hush are named, so that a file loads only the modules that its own record needs.
@@ -136,7 +140,7 @@ class Record(ABC):
     """What a run measured, and so what its release is made of.
 
     `noisy_tables` are tables measured cell by cell, `rounds` the choices made on the way, `scored` the last scores of
-    all candidates, `fitted` the model of a complete run, `sums` the sums of values measured beside the counts.
+    all candidates, `fitted` the model of a complete run, `sums` the sums of values measured along with the counts.
     `buckets` has the grid of every column that was counted in buckets of levels, and `bias_words` says what is known
     of the error within buckets. `consistent`: tables agree on what they share. `bounded`: a model answers tables that
     were not measured, with bounds on their errors. `charged_at_once`: everything was charged once, up front.
@@ -245,7 +249,7 @@ class Record(ABC):
     def interruption(self) -> str:
         """The message to a person who interrupted the run."""
         if self.progress == "0":
-            return "interrupted before the first noisy table; what was paid and what is left of the budget is kept"
+            return "interrupted before the first noisy table; the budget spent and the budget left are recorded"
         return f"interrupted after {self.progress} noisy tables; those are paid for and kept"
 
     def require_tables(self) -> None:
@@ -328,8 +332,8 @@ class ZeroRecord(Record):
 
     def require_tables(self) -> None:
         raise QueryError(
-            "nothing was measured: the release gives 0 for every count, and has no model, rows or figures beside; plan "
-            "with another mechanism, such as 'independent', for those"
+            "nothing was measured: the release gives 0 for every count, and has no model, rows or report; for these, "
+            "plan with another mechanism, such as 'independent'"
         )
 
     def estimates(self, release: Release) -> ZeroEstimates:

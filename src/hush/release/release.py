@@ -20,19 +20,16 @@ from hush.core.validation import check_choice, is_whole
 from hush.files.archive import VERSIONS, ArchiveReader, write_archive
 from hush.files.atomic_write import check_new
 from hush.files.codec import Stored, pack, unpack
-from hush.inference.error_margins import ErrorMargins
 from hush.inference.estimates import BoundedEstimates, ConstantColumnEstimates, Estimates
+from hush.inference.intervals import ErrorMargins, NoiseIntervals
 from hush.inference.measured_sums import MeasuredSumsFile
 from hush.privacy.ledger_chain import NOTE_LENGTH
 from hush.privacy.ledger_chain import printable as one_line
 from hush.privacy.measurement import Measurement
-from hush.release.accounting import contradiction
-from hush.release.answer_columns import Quantity
-from hush.release.answers import Answers
-from hush.release.intervals import NoiseIntervals
+from hush.release.answers import Answers, Quantity
 from hush.release.queryable import AnswerFacts, Queryable
 from hush.release.record import LACKING_TABLES, Record, Round, record_class
-from hush.release.statement import STAMP, Statement
+from hush.release.statement import STAMP, Statement, contradiction
 from hush.render.text_table import TextTable
 from hush.schema import Schema
 from hush.strategies.strategy_files import sums_inconsistency
@@ -53,7 +50,7 @@ SHOWN_TABLES = 12  # in a notebook
 
 
 class ReleaseFile(Stored):
-    """The file of a release; the kind that its record names says how that is read."""
+    """The file of a release; the kind of its record says how `content` is read."""
 
     mechanism: str
     complete: bool
@@ -75,8 +72,8 @@ class ReleaseFile(Stored):
 class Release(Queryable):
     """What a mechanism published: estimates with errors, and the privacy statement.
 
-    `record` holds the noisy answers and says how they are estimated. `mechanism` and `settings` say how they were
-    made; `dataset` is the name that the ledger charges an interrupted release to. Everything here is post-processing:
+    `record` holds the noisy answers and says how counts are estimated from them. `mechanism` and `settings` say how
+    they were made; `dataset` is the name in the ledger of an interrupted release. Everything here is post-processing:
     it reads no private data and costs no privacy.
 
     >>> import hush
@@ -153,7 +150,7 @@ class Release(Queryable):
         return self.record.bounded
 
     def to_dict(self) -> dict[str, Any]:
-        """What was released and what it promises, without the answers, as texts, numbers and lists for JSON."""
+        """What was released and the privacy it promises, without the answers, as texts, numbers and lists for JSON."""
         return {
             "mechanism": self.mechanism,
             "complete": self.complete,
@@ -166,9 +163,9 @@ class Release(Queryable):
     def counts(self, *attributes: Any, unbiased: bool = False) -> Floats:
         """Estimated counts over a clique, of shape `domain.sizes(clique)`, in the order given.
 
-        The closest estimate that the release has: unbiased counts, some of which may be negative, or those of the model
-        that an adaptive mechanism fitted, which are biased. `unbiased=True` asks for unbiased counts, which are known
-        inside measured tables. `counts("a", "b")` and `counts(("a", "b"))` mean the same.
+        The best estimates of the release: unbiased counts, some of which may be negative, or those of the model that an
+        adaptive mechanism fitted, which are biased. `unbiased=True` asks for unbiased counts, which are known inside
+        measured tables. `counts("a", "b")` and `counts(("a", "b"))` mean the same.
         """
         from hush.release.model_estimates import closer_model, covered
 
@@ -200,7 +197,7 @@ class Release(Queryable):
 
         term = _term_of(self.workload, which)
         product, estimates, facts = term.product, self.estimates, self.facts
-        # What is asked must be known and fit into memory. Terms that are no products need the table over their clique.
+        # The answers must be known and fit into memory. Terms that are no products need the table over their clique.
         if product is None:
             covered(estimates, term.clique, unbiased=unbiased)
             if self.domain.size(term.clique) > LARGEST_TABLES:
@@ -266,12 +263,10 @@ class Release(Queryable):
         "hybrid" and "nnls" answer from `nonnegative_cells`, so that answers agree; "clip" raises each negative
         answer to zero by itself. Intervals are those of the unbiased answers, cut at zero; see `NonnegativeAnswers`.
         """
-        from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
-        from hush.inference.nonnegative_cells import block_answers
+        from hush.inference.nonnegative_cells import CELL_METHODS, block_answers
         from hush.release.term_answers import nonnegative_answers
 
-        if method not in (*CELL_METHODS, "clip"):
-            raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(CELL_METHODS)}, clip")
+        check_choice(WorkloadError, "method", method, (*CELL_METHODS, "clip"))
         term = _term_of(self.workload, which)
         if (product := term.product) is None:
             raise not_answered(term)
@@ -288,7 +283,7 @@ class Release(Queryable):
 
         if not isinstance(self.estimates, MeasuredEstimates):
             raise QueryError(
-                "error bounds are for releases that answer from a model; the answers of this one say what is known"
+                "error bounds are for releases that answer from a model; this release states errors with its answers"
             )
         return self.estimates.bounds
 
@@ -344,12 +339,11 @@ class Release(Queryable):
         """One consistent distribution fitted to the release: non-negative tables, SQL over any columns, synthetic rows.
 
         `cliques` restricts it to what was measured inside them, which keeps the model small. `method="auto"` chooses
-        by predicted time and memory: an exact model if it is fitted within seconds, else relaxed rows, and where
-        these are too many numbers or the schema has rules an approximate model, whose tables only agree with each
-        other. With a `tolerance` it chooses by memory alone, as "exact" does, which fits until `tolerance`, 0.01
-        unless stated, and refuses a model that is too large; see `hush.fit`. The schema's constraints hold. Small
-        counts are **biased**. A release that keeps the model of its mechanism returns that one, unless other options
-        are given.
+        by predicted time and memory: an exact model if it is fitted within seconds, else relaxed rows, or else, and if
+        the schema has rules, an approximate model, whose tables only agree with each other. With a `tolerance` it
+        chooses by memory alone. "exact" fits until `tolerance`, by default 0.01, and refuses a model that is too large;
+        see `hush.fit`. The schema's constraints hold. Small counts are **biased**. A release that keeps the model of
+        its mechanism returns that one, unless other options are given.
 
         Reference: [HDMM, sec. 4.5].
         """
@@ -360,8 +354,8 @@ class Release(Queryable):
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the release to a new file that `hush.load` reads; it holds nothing private.
 
-        Another file of that name is replaced with `overwrite=True` alone. Without it a release that is in no file yet,
-        and is paid for, is kept in the folder for temporary files, and the error says where.
+        An existing file is replaced only with `overwrite=True`. Otherwise a release that is in no file yet, but paid
+        for, is saved in the folder for temporary files, and the error says where.
         """
         try:
             check_new(path, overwrite=overwrite)

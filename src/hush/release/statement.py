@@ -1,19 +1,31 @@
-"""Statement: the privacy that a release promises, in a form to publish."""
+"""Statement: the privacy that a release promises, in a form to publish; and whether its measurements bear it out.
+
+A statement is text in a file, and anybody can edit it. The queries and the laws of their noise say what they cost, so
+the cost is computed again, event by event. Noise events must match in kind, sensitivity and scale; choices on record
+must match in epsilon; all events together must keep to the budget.
+
+A statement may say more than the measurements: choices that left no round, and tables of a run that was killed after a
+charge, are paid for and not in the file. It never says less. Answers to a fixed strategy are paid for by one charge, so
+there the noise events are the same on both sides. A run may spend less than its budget.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 from hush._version import __version__
-from hush.core.errors import ArchiveError, HushError, printable
+from hush.core.errors import ArchiveError, BudgetError, HushError, printable
 from hush.core.rational import float_up, shown_up
 from hush.core.unit import Unit
 from hush.files.codec import Stored, unpack
 from hush.privacy.budget import Budget, number_text
 from hush.privacy.events import (
+    CHOICE_EVENTS,
     ComposedEvent,
     Event,
     GaussianEvent,
@@ -23,8 +35,13 @@ from hush.privacy.events import (
     event_from_dict,
     price,
 )
-from hush.privacy.sensitivity import Neighbours
+from hush.privacy.noise import Noise
+from hush.privacy.privacy_filter import Tally, is_within
+from hush.privacy.sensitivity import Neighbours, RowNorms, sensitivity
 from hush.schema.schema import drafted_text
+
+if TYPE_CHECKING:
+    from hush.release.record import Record
 
 STAMP = "NOT PRIVATE"
 SEEDED_CAVEAT = f"{STAMP}: the noise of this release came from a seed, for tests only."
@@ -37,6 +54,8 @@ NOISE_NAMES = {
     SelectionEvent: "choices by the exponential mechanism",
     NoisyChoiceEvent: "choices by noisy scores",
 }
+ROUNDING_SLACK = Fraction(1, 10**9)  # other machines may round the last digits of noise or budgets differently
+LARGEST_EPSILON = 2**64  # of a choice; larger ones do not fit a float
 LONGEST_TEXT = 4096  # characters of a fraction in a file; hush writes a few dozen
 MOST_EVENTS = 2**40  # of one kind in a file; a release measures at most some millions of tables
 LONGEST_SUM = 2**16  # bits of the denominators of all costs; hush writes powers of two, which share a few dozen
@@ -105,13 +124,18 @@ class Statement:
         unit = "one row" if column is None else f"one {printable(column)} (at most {rows} row{'s' if rows > 1 else ''})"
         change = "replacing" if self.neighbours is Neighbours.REPLACE else "adding or removing"
         effect = "barely changes the result" if self.charged else "changes nothing, since nothing was measured"
+        noise = "none: there was nothing to protect"
+        if self.charged:
+            kinds = {type(event) for event, _ in event_parts(self.event)}
+            laws = [law for kind, law in NOISE_NAMES.items() if kind in kinds] or ["discrete Gaussian"]
+            noise = f"exact {' and '.join(laws)}, bits from the operating system"
         lines = [
             ("Protects", f"{unit}: {change} it {effect}"),
             *([] if column is None else [("Rows used", f"{self.unit.cap_text}. {LEFT_OUT}")]),
             ("Neighbours", self.neighbours.value),
             ("Budget", str(self.budget)),
             ("Spent", self._spent()),
-            ("Noise", SEEDED_NOISE if self.seeded else self._law()),
+            ("Noise", SEEDED_NOISE if self.seeded else noise),
         ]
         if self.drafted:
             lines.append(("Schema", f"{STAMP}: {drafted_text(self.drafted)}; {UNPROTECTED_TEXT}"))
@@ -123,14 +147,6 @@ class Statement:
     def charged(self) -> bool:
         """Whether anything was measured or chosen; if not, nothing was spent."""
         return bool(event_parts(self.event))
-
-    def _law(self) -> str:
-        """Which noise was added, and whether something was chosen at random."""
-        if not self.charged:
-            return "none: there was nothing to protect"
-        kinds = {type(event) for event, _ in event_parts(self.event)}
-        laws = [law for kind, law in NOISE_NAMES.items() if kind in kinds] or ["discrete Gaussian"]
-        return f"exact {' and '.join(laws)}, bits from the operating system"
 
     @property
     def spent(self) -> tuple[float, float] | None:
@@ -183,7 +199,11 @@ class Statement:
         try:
             _check_lengths(content.event)
             event = event_from_dict(content.event)
-            _check_sum(event)
+            # Refuse costs whose exact sum would have millions of digits and take days.
+            costs = [inner.cost.rho for inner, _ in event_parts(event)]
+            denominators = {rho.denominator for rho in costs if rho is not None}
+            if sum(denominator.bit_length() for denominator in denominators) > LONGEST_SUM:
+                raise ArchiveError("the events of the file have no short sum")
             statement = cls(
                 budget=Budget.from_dict(content.budget),
                 neighbours=content.neighbours,
@@ -225,8 +245,90 @@ def _check_lengths(body: Any) -> None:
             stack.extend(value.values() if isinstance(value, Mapping) else value)
 
 
-def _check_sum(event: Event) -> None:
-    """Refuse costs whose exact sum would have millions of digits and take days."""
-    denominators = {rho.denominator for inner, _ in event_parts(event) if (rho := inner.cost.rho) is not None}
-    if sum(denominator.bit_length() for denominator in denominators) > LONGEST_SUM:
-        raise ArchiveError("the events of the file have no short sum")
+def measured_event(statement: Statement, record: Record) -> ComposedEvent:
+    """What the noise of every answer and every choice on record cost a unit of the statement, as one event."""
+    noise = noise_events(statement, record.all_law_counts())
+    choices = Counter(SelectionEvent(Fraction(played.epsilon)) for played in record.rounds if played.epsilon > 0)
+    return ComposedEvent((*noise.items(), *choices.items()))
+
+
+def noise_events(statement: Statement, laws: Mapping[tuple[RowNorms, Noise], int]) -> Counter[Event]:
+    """The events of queries with these norms and noise laws, each with how often it happened."""
+    events: Counter[Event] = Counter()
+    for (norms, law), count in laws.items():
+        bound = sensitivity(norms, max_rows=statement.unit.max_rows, neighbours=statement.neighbours)
+        events[law.event(bound)] += count
+    return events
+
+
+def contradiction(statement: Statement, record: Record) -> str | None:
+    """Explain why a statement is not that of these measurements; None if it is."""
+    unpaid, unused = noise_differences(statement, record)
+    if unpaid:
+        return "it holds a table whose noise it does not account for"
+    if unused and record.charged_at_once:
+        return "it accounts for noise that it does not hold"
+    choices: Counter[float] = Counter()
+    for event, count in event_parts(statement.event):
+        if isinstance(event, SelectionEvent) and event.epsilon < LARGEST_EPSILON:
+            choices[float(event.epsilon)] += count
+    if Counter(played.epsilon for played in record.rounds if played.epsilon > 0) - choices:
+        return "it holds a choice that it does not account for"
+    return beyond_budget(statement)
+
+
+def noise_differences(statement: Statement, record: Record) -> tuple[Counter[Event], Counter[Event]]:
+    """Noise that was measured and is not stated, and noise that is stated and was not measured."""
+    parts = event_parts(statement.event)
+    stated = Counter({event: count for event, count in parts if not isinstance(event, CHOICE_EVENTS)})
+    return unmatched(noise_events(statement, record.all_law_counts()), stated)
+
+
+def unmatched(measured: Counter[Event], stated: Counter[Event]) -> tuple[Counter[Event], Counter[Event]]:
+    """What each side has that the other lacks; noise counts as equal up to `ROUNDING_SLACK`."""
+    unpaid, unused = measured - stated, stated - measured
+    waiting: dict[Any, deque[Event]] = {}
+    for event in sorted(unused, key=_noise):
+        waiting.setdefault(_kind(event), deque()).append(event)
+    for event in sorted(unpaid, key=_noise):
+        alike, noise = waiting.get(_kind(event), deque()), _noise(event)
+        while unpaid[event] and alike and _noise(alike[0]) <= noise * (1 + ROUNDING_SLACK):
+            other = alike[0]
+            if _noise(other) >= noise * (1 - ROUNDING_SLACK):
+                matched = min(unpaid[event], unused[other])
+                unpaid[event] -= matched
+                unused[other] -= matched
+            if not unused[other] or _noise(other) < noise * (1 - ROUNDING_SLACK):
+                alike.popleft()
+    return +unpaid, +unused
+
+
+def _noise(event: Event) -> Fraction:
+    """The variance or scale of noise; 0 for events without."""
+    first = next(iter(astuple(event)), 0)
+    return first if isinstance(first, Fraction) else Fraction(0)
+
+
+def _kind(event: Event) -> tuple[Any, ...]:
+    """The type of an event and all but the scale of its noise."""
+    return type(event), *astuple(event)[1:]
+
+
+def uncharged(statement: Statement, charged: Iterable[Event]) -> Counter[Event]:
+    """The stated events that are not among those that a ledger was charged for."""
+    recorded: Counter[Event] = Counter()
+    for event in charged:
+        recorded.update(dict(event_parts(event)))
+    return Counter(dict(event_parts(statement.event))) - recorded
+
+
+def beyond_budget(statement: Statement) -> str | None:
+    """Explain that the stated events exceed the stated budget; None if they do not."""
+    tally = Tally()
+    try:
+        cost, most = price(statement.event), statement.budget.limit * (1 + ROUNDING_SLACK)
+        tally.add(statement.event, cost)
+        within = is_within(statement.budget, most, cost, tally)
+    except BudgetError as error:
+        return str(error)
+    return None if within else "it spent more than its budget"

@@ -18,7 +18,6 @@ from hush.files.codec import BoolVector, IntTable, IntVector, Stored
 from hush.inference.error_law import ErrorLaw
 from hush.inference.estimates import Estimates
 from hush.inference.residual_estimates import ResidualEstimates, combination_law
-from hush.inference.residual_reconstruction import Reconstruction
 from hush.privacy.measurement import Measurement, Measurements
 from hush.privacy.noise import Noise
 from hush.privacy.sensitivity import Neighbours, RowNorms
@@ -129,7 +128,7 @@ class ResidualRecord(StrategyRecord[ResidualStrategy]):
 
     def combination(self, parts: Sequence[tuple[Clique, Any]]) -> tuple[float, ErrorLaw]:
         """The value and the exact law: the correlations of the noise across tables are known."""
-        return Reconstruction(self.answers).estimate_of(parts), combination_law(self.answers, parts)
+        return ResidualEstimates(self.answers).estimate_of(parts), combination_law(self.answers, parts)
 
 
 class LinearRecord(StrategyRecord[LinearStrategy]):
@@ -140,7 +139,7 @@ class LinearRecord(StrategyRecord[LinearStrategy]):
 
     def __init__(self, answers: LinearMeasurements) -> None:
         super().__init__(answers)
-        self._cells: dict[str, Floats] = {}  # by method, as they are asked for
+        self._cells: dict[str, Floats] = {}  # by method, computed on demand
 
     @property
     def consistent(self) -> bool:

@@ -25,8 +25,8 @@ from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, NoisyChoiceEvent, SelectionEvent
 from hush.privacy.ledger import Ledger
 from hush.privacy.sensitivity import Neighbours
-from hush.release.accounting import noise_differences
 from hush.release.release import Release
+from hush.release.statement import noise_differences
 from hush.schema import ROW, Schema, Unit
 from hush.tables.read import read
 from hush.testing.replay import check_replay

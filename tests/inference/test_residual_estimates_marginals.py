@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hush import queries
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError, SizeError, WorkloadError
-from hush.inference import residual_reconstruction as residual_module
-from hush.inference.residual_reconstruction import Reconstruction, collapse, expand
+from hush.inference import residual_estimates as residual_module
+from hush.inference.residual_estimates import ResidualEstimates, collapse, expand
 from hush.linops import Identity, Prefix
 from hush.privacy import measurement
 from hush.privacy.account import Allowance
@@ -52,8 +52,8 @@ def measured(plan: ResidualStrategy, answers: dict[Clique, np.ndarray]) -> Measu
     return found
 
 
-def reconstruction(plan: ResidualStrategy, answers: dict[Clique, np.ndarray]) -> Reconstruction:
-    return Reconstruction(measured(plan, answers))
+def reconstruction(plan: ResidualStrategy, answers: dict[Clique, np.ndarray]) -> ResidualEstimates:
+    return ResidualEstimates(measured(plan, answers))
 
 
 def noisy_answers(plan: ResidualStrategy, seed: int) -> dict[Clique, np.ndarray]:
@@ -67,7 +67,7 @@ def test_without_noise_every_marginal_is_exact(workload: Workload) -> None:
     plan = select_residual(workload, rho=0.5).value
     found = reconstruction(plan, exact_answers(plan, histogram()))
     for clique in plan.closure:
-        np.testing.assert_allclose(found.marginal(clique), counts_of(clique, histogram()), atol=1e-9)
+        np.testing.assert_allclose(found.counts(clique), counts_of(clique, histogram()), atol=1e-9)
 
 
 @pytest.mark.parametrize("workload", [MIXED, PLAIN], ids=["mixed", "plain"])
@@ -80,10 +80,10 @@ def test_with_noise_it_is_the_best_linear_unbiased_estimate(workload: Workload) 
     found = reconstruction(plan, noisy)
     for clique in plan.closure:
         wanted = dense.estimate(dense.marginal(clique), stacked)
-        np.testing.assert_allclose(found.marginal(clique).ravel(), wanted, atol=1e-7)
+        np.testing.assert_allclose(found.counts(clique).ravel(), wanted, atol=1e-7)
     for term in workload:
         wanted = dense.estimate(dense.marginal(term.clique, term.blocks), stacked)
-        np.testing.assert_allclose(found.query(term.clique, term.blocks).ravel(), wanted, atol=1e-7)
+        np.testing.assert_allclose(found.product(term.clique, term.blocks)[0].ravel(), wanted, atol=1e-7)
 
 
 @pytest.mark.parametrize("workload", [MIXED, PLAIN], ids=["mixed", "plain"])
@@ -107,9 +107,9 @@ def test_the_worked_example_of_appendix_b() -> None:
     source = TinyTable(domain, rows)
     exact = {c: residual_query(plan, c).answer(source.counts([c])) for c in plan.closure}
     found = reconstruction(plan, exact)
-    np.testing.assert_allclose(found.marginal(("1",)), [2, 3], atol=1e-12)
-    np.testing.assert_allclose(found.marginal(("1", "2")), [[0, 2], [2, 1]], atol=1e-12)
-    np.testing.assert_allclose(found.marginal(("2", "3")), [[0, 0, 2], [0, 2, 1]], atol=1e-12)
+    np.testing.assert_allclose(found.counts(("1",)), [2, 3], atol=1e-12)
+    np.testing.assert_allclose(found.counts(("1", "2")), [[0, 2], [2, 1]], atol=1e-12)
+    np.testing.assert_allclose(found.counts(("2", "3")), [[0, 0, 2], [0, 2, 1]], atol=1e-12)
     assert sum(np.prod([size - 1 for size in domain.sizes(c)]) for c in plan.closure) == 8  # noisy numbers needed
 
 
@@ -121,10 +121,10 @@ def test_the_compiled_kernel_agrees_with_the_plain_transform(sizes: list[int], s
     answers = Measurements(plan)
     answers.flat[:] = np.random.default_rng(seed).integers(-(10**6), 10**6, size=len(answers.flat))
     answers.filled[:] = True
-    found = Reconstruction(answers)
+    found = ResidualEstimates(answers)
     for clique in plan.closure:
         twin = found._general(clique, plan.closure.subsets(clique))
-        np.testing.assert_allclose(found.marginal(clique), twin, rtol=1e-12, atol=1e-6)
+        np.testing.assert_allclose(found.counts(clique), twin, rtol=1e-12, atol=1e-6)
 
 
 @settings(max_examples=20)
@@ -147,7 +147,7 @@ def test_a_stream_gives_every_marginal_once_in_the_order_asked(threads: int, mon
     streamed = list(found.marginals(threads=threads))
     assert [clique for clique, _ in streamed] == list(plan.closure)
     for clique, values in streamed:
-        np.testing.assert_array_equal(values, found.marginal(clique))
+        np.testing.assert_array_equal(values, found.counts(clique))
     some = [("work", "age"), ("sex",), ("race", "sex")]
     assert [clique for clique, _ in found.marginals(some, threads=threads)] == [
         ("age", "work"),
@@ -162,13 +162,13 @@ def test_names_may_come_in_any_order() -> None:
     noisy = noisy_answers(plan, 6)
     found = reconstruction(plan, noisy)
     np.testing.assert_array_equal(
-        found.marginal(("race", "age", "sex")), found.marginal(("age", "sex", "race")).transpose(2, 0, 1)
+        found.counts(("race", "age", "sex")), found.counts(("age", "sex", "race")).transpose(2, 0, 1)
     )
     np.testing.assert_array_equal(found.answers[plan.closure.index(("race", "age"))], noisy[("age", "race")])
-    prefix = found.query(("sex", "age"), [Identity(2), Prefix(5)])
-    np.testing.assert_allclose(prefix, np.cumsum(found.marginal(("sex", "age")), axis=1))
+    prefix, _ = found.product(("sex", "age"), [Identity(2), Prefix(5)])
+    np.testing.assert_allclose(prefix, np.cumsum(found.counts(("sex", "age")), axis=1))
     total = found.estimate_of([(("sex", "age"), np.ones((2, 5))), ((), -2.0)])
-    assert total == pytest.approx(-float(found.marginal(())))
+    assert total == pytest.approx(-float(found.counts(())))
 
 
 def test_relabelling_values_relabels_the_estimates() -> None:
@@ -180,8 +180,8 @@ def test_relabelling_values_relabels_the_estimates() -> None:
         for clique, values in noisy.items()
     }
     one, two = reconstruction(plan, noisy), reconstruction(plan, turned)
-    np.testing.assert_allclose(two.marginal(("age", "sex", "work")), one.marginal(("age", "sex", "work"))[order])
-    np.testing.assert_allclose(two.marginal(("sex", "race")), one.marginal(("sex", "race")))
+    np.testing.assert_allclose(two.counts(("age", "sex", "work")), one.counts(("age", "sex", "work"))[order])
+    np.testing.assert_allclose(two.counts(("sex", "race")), one.counts(("sex", "race")))
 
 
 def test_what_was_measured_before_an_interruption_can_be_used() -> None:
@@ -190,12 +190,12 @@ def test_what_was_measured_before_an_interruption_can_be_used() -> None:
     some = {clique: noisy[clique] for clique in powerset(("sex", "race"))}
     found = reconstruction(plan, some)
     whole = reconstruction(plan, noisy)
-    np.testing.assert_array_equal(found.marginal(("sex", "race")), whole.marginal(("sex", "race")))
+    np.testing.assert_array_equal(found.counts(("sex", "race")), whole.counts(("sex", "race")))
     assert not found.answers.filled[plan.closure.index(("age",))]
     assert len(found.answers) == 4
     assert {one.clique for one in found.answers} == set(some)
     with pytest.raises(DataError, match=r"answers over \('age',\) are missing"):
-        found.marginal(("age", "race"))
+        found.counts(("age", "race"))
     with pytest.raises(DataError, match="are missing"):
         found.answers[plan.closure.index(("age",))]
 
@@ -204,11 +204,11 @@ def test_what_was_not_planned_is_refused() -> None:
     plan = select_residual(PLAIN, rho=0.5).value
     found = reconstruction(plan, noisy_answers(plan, 7))
     with pytest.raises(WorkloadError, match="add it to the workload"):
-        found.marginal(("race", "work"))
+        found.counts(("race", "work"))
     with pytest.raises(WorkloadError, match="add it to the workload"):
         list(found.marginals([("sex",), ("race", "work")]))
     with pytest.raises(WorkloadError, match="1 query blocks for 2 attributes"):
-        found.query(("sex", "race"), [Identity(2)])
+        found.product(("sex", "race"), [Identity(2)])
 
 
 @pytest.mark.parametrize("values", [np.zeros((2, 3)), np.zeros((3, 2), dtype=np.int64), np.zeros(6, dtype=np.int64)])
@@ -221,11 +221,11 @@ def test_answers_of_another_shape_or_type_are_refused(values: np.ndarray) -> Non
 def test_small_tables_are_those_of_the_compiled_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = select_residual(PLAIN, rho=0.5).value
     found = reconstruction(plan, noisy_answers(plan, 7))
-    small = {clique: found.marginal(clique) for clique in plan.closure}
+    small = {clique: found.counts(clique) for clique in plan.closure}
     monkeypatch.setattr(residual_module, "SMALL_CELLS", 0)
     assert len(small) > 3
     for clique, table in small.items():
-        assert table.tobytes() == found.marginal(clique).tobytes()
+        assert table.tobytes() == found.counts(clique).tobytes()
 
 
 def test_memory_is_predicted_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +238,7 @@ def test_memory_is_predicted_before_it_is_taken(monkeypatch: pytest.MonkeyPatch)
         Measurements(plan)
     monkeypatch.setattr(residual_module, "LARGE_CELLS", 10)
     with pytest.raises(SizeError, match="the table over age, race: .* needed, 80 B free; ask for fewer attributes"):
-        found.marginal(("age", "race"))
+        found.counts(("age", "race"))
 
 
 @pytest.mark.slow
@@ -258,7 +258,7 @@ def test_repeated_releases_have_the_mean_and_variance_that_were_promised(workloa
     for _ in range(runs):
         gate = Gate(source, Allowance(Budget(rho=0.06)), entropy=entropy)
         noisy = dict(zip(plan.closure, (answer.raw for answer in gate.measure(asked)), strict=True))
-        seen.append(reconstruction(plan, noisy).marginal(clique))
+        seen.append(reconstruction(plan, noisy).counts(clique))
     variances = plan.query_variances(clique)
     bias = (np.mean(seen, axis=0) - fixed[clique]) / np.sqrt(variances / runs)
     spread = (np.var(seen, axis=0, ddof=1) / variances - 1) / np.sqrt(2 / (runs - 1))

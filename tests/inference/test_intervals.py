@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hush import Budget, Domain, Workload, plan
 from hush.core.errors import QueryError
-from hush.inference.error_margins import ErrorMargins
+from hush.inference.intervals import ErrorMargins, FixedIntervals, NoiseIntervals, RatioIntervals, ratio_range
 from hush.mechanisms import (
     AIM,
     DAWA,
@@ -27,7 +27,6 @@ from hush.mechanisms import (
 )
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import BUILT_IN
-from hush.release.intervals import FixedIntervals, LinearForm, RatioIntervals, ratio_range
 from hush.testing import TinyTable
 
 numbers = st.floats(-50, 50)
@@ -53,8 +52,8 @@ def test_the_range_of_a_ratio_holds_all_that_the_quadratic_allows(
 def ratio(a: float, b: float, lowest: float = 0.0, highest: float = 1.0, **options: float) -> RatioIntervals:
     one = ErrorMargins(np.ones(1), np.zeros(1))
     return RatioIntervals(
-        LinearForm(np.array([a]), one),
-        LinearForm(np.array([b]), one),
+        NoiseIntervals(np.array([a]), one),
+        NoiseIntervals(np.array([b]), one),
         one,
         np.zeros(1),
         np.array([lowest]),

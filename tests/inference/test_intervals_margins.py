@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from hush import Budget, Domain, Workload, plan, queries
-from hush.inference import error_margins
+from hush.inference import intervals
 from hush.inference.error_law import two_sided_quantile
-from hush.inference.error_margins import largest_coefficients, product_margins, sum_margins
 from hush.inference.estimates import Estimates
+from hush.inference.intervals import largest_coefficients, product_margins, sum_margins
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix
 from hush.mechanisms import AIM, HDMM, Direct, Residual
 from hush.testing import TinyTable
@@ -98,7 +98,7 @@ def test_groups_with_their_own_coefficients_have_their_own_laws(estimates: Estim
 def test_too_much_work_gives_the_normal_quantile_and_half_a_count(
     estimates: Estimates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(error_margins, "MOST_WORK", 1)
+    monkeypatch.setattr(intervals, "MOST_WORK", 1)
     clique = largest(estimates)
     ones = np.ones(DOMAIN.sizes(clique))
     errors = np.sqrt(estimates.covariance(clique, ones, ones, len(clique)))

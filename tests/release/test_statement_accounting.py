@@ -43,8 +43,7 @@ from hush.privacy.events import (
     price,
 )
 from hush.privacy.sensitivity import sensitivity
-from hush.release.accounting import measured_event, unmatched
-from hush.release.statement import event_parts
+from hush.release.statement import event_parts, measured_event, unmatched
 from hush.schema import Unit
 from hush.strategies.select_residual import select_residual
 from hush.testing import TinyTable
