@@ -231,9 +231,14 @@ class Intervals(ABC):
 
     def take(self, rows: Rows) -> Self:
         """The chosen rows, in the order given."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        rowwise = (np.ndarray, ErrorMargins, Intervals)
-        return replace(self, **{name: value.take(rows) for name, value in values.items() if isinstance(value, rowwise)})
+        chosen: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                chosen[field.name] = value[rows]
+            elif isinstance(value, ErrorMargins | Intervals):
+                chosen[field.name] = value.take(rows)
+        return replace(self, **chosen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,10 +66,11 @@ class QuantileIntervals(Intervals):
         return np.where(unknown, np.nan, self.low[first]), np.where(unknown, np.nan, self.high[last])
 
     def take(self, rows: Rows) -> QuantileIntervals:
+        chosen = np.arange(len(self.steps))[rows]
         levels = self.steps.shape[1]
-        cells = (rows[:, None] * levels + np.arange(levels)).ravel()
-        margins = self.margins.take(cells) if isinstance(self.margins, ErrorMargins) else self.margins[rows]
-        return replace(self, steps=self.steps[rows], margins=margins, guess=self.guess[rows])
+        cells = (chosen[:, None] * levels + np.arange(levels)).ravel()
+        margins = self.margins.take(cells) if isinstance(self.margins, ErrorMargins) else self.margins[chosen]
+        return replace(self, steps=self.steps[chosen], margins=margins, guess=self.guess[chosen])
 
 
 def quantile_estimates(
