@@ -52,10 +52,9 @@ def session(rho: float = 1.0, table: Any = None, relation: Neighbours = Neighbou
 
 def test_what_is_left_is_the_accounts():
     run = session()
-    assert (run.limit, run.remaining, run.spent) == (1, 1, 0.0)
+    assert (run.limit, run.remaining) == (1, 1)
     run.measure([("a",), ("b",)], Fraction(1, 8), note="two")
     assert run.remaining == Fraction(3, 4)
-    assert run.spent == 0.25
     assert [event.cost.rho for event in run._account.events[0].parts[0][:1]] == [Fraction(1, 8)]
 
 
@@ -131,7 +130,7 @@ def test_whoever_watches_is_told_shares_and_rounds():
     run.measure([("a",)], Fraction(1, 4), note="")
     run.ended(PLAYED)
     assert calls == [(None, 0.25), (PLAYED, 0.25)]
-    assert run.rounds == [PLAYED]
+    assert run.record.rounds == [PLAYED]
 
 
 def test_a_resumed_session_has_its_record():
@@ -139,7 +138,7 @@ def test_a_resumed_session_has_its_record():
     tables = first.measure([("a",)], Fraction(1, 4), note="")
     run = session(record=NoisyTablesRecord(DOMAIN, tables, rounds=[PLAYED]))
     assert run.noisy_tables == tables
-    assert run.rounds == [PLAYED]
+    assert run.record.rounds == [PLAYED]
     run.measure([("b",)], Fraction(1, 4), note="")
     assert len(tables) == 1
 
@@ -180,15 +179,14 @@ class Onlooker:
 def test_what_was_watched_once_is_not_private_afterwards(what):
     run = session()
     run.measure([("a",)], Fraction(1, 8), note="")
-    assert run.private
+    assert run.gate.private
     with watch(Onlooker()):
         if what == "table":
             run.measure([("b",)], Fraction(1, 8), note="")
         else:
             run.select(scorer(), Fraction(1, 8), note="")
     run.measure([("c",)], Fraction(1, 8), note="")
-    assert not run.private
-    assert not session(private=False).private
+    assert not run.gate.private
 
 
 def test_any_linear_queries_are_measured_kept_and_fitted(tmp_path):
@@ -201,7 +199,7 @@ def test_any_linear_queries_are_measured_kept_and_fitted(tmp_path):
     assert run.noisy_tables == [*columns, sums]
     exact = TinyTable(DOMAIN, ROWS).counts([("b",)])[("b",)]
     np.testing.assert_allclose(run.fit().value.counts(("b",)), exact, atol=3.0)
-    record = run.recorded(complete=True)
+    run.record.fitted = run.model
     statement = Statement(
         budget=Budget(rho=20.0),
         neighbours=Neighbours.ADD_REMOVE,
@@ -214,7 +212,7 @@ def test_any_linear_queries_are_measured_kept_and_fitted(tmp_path):
         schema=Schema.from_domain(DOMAIN),
         workload=Workload.kway(DOMAIN, 1),
         statement=statement,
-        record=record,
+        record=run.record,
     )
     assert release.inconsistency() is None
     release.save(tmp_path / "x.hush")

@@ -279,7 +279,7 @@ class AIMRun:
         self.first = settings.columns(workload)
         self.alpha = Fraction(settings.share)
         share = session.limit / settings.planned_rounds(workload)
-        share *= settings.growth ** sum(played.annealed for played in session.rounds)
+        share *= settings.growth ** sum(played.annealed for played in session.record.rounds)
         self.measuring, self.choosing = self.alpha * share, (1 - self.alpha) * share
         self.dull = 0  # rounds in a row that taught less than their noise
         self.rounds = MisfitRounds(session, self.pool, NAME, generalized=settings.selection == "generalized")
@@ -305,7 +305,7 @@ class AIMRun:
         if missing:
             share = min(self.measuring, session.remaining / (len(missing) + 1))
             session.measure(missing, share, note=f"{NAME}: {len(missing)} columns")
-        if not (self.settings.paper or session.rounds):
+        if not (self.settings.paper or session.record.rounds):
             self._columns_again()
 
     def _columns_again(self) -> None:

@@ -245,7 +245,7 @@ class MisfitRounds:
         measuring: Fraction | None,  # None spends all that is left
     ) -> Round:
         """Choose a candidate and measure it; the caller puts the round on record with `session.ended`."""
-        session, number = self.session, len(self.session.rounds) + 1
+        session, number = self.session, len(self.session.record.rounds) + 1
         cliques = tuple(self.pool.cliques[index] for index in indices)
         penalties = np.minimum(penalties, LARGEST_MISFIT)
         weights, unit = self.pool.weights[indices], float(session.bound.l1)
@@ -253,7 +253,7 @@ class MisfitRounds:
         law = (GeneralizedExponentialMechanism if self._generalized else ExponentialMechanism).for_rho(choosing)
         if self._generalized:
             check_epsilon(law.epsilon, len(cliques))
-        pick = session.choose(scorer, law, note=f"{self._name}: choice {number}")
+        pick = session.gate.select(scorer, law, note=f"{self._name}: choice {number}")
         epsilon = float(law.epsilon)
         if self._generalized:
             slack = generalized_slack(weights, unit, epsilon, FAILURE_PROBABILITY, pick)

@@ -346,7 +346,7 @@ def run_as_published(settings: DAWA, session: Session, plan: Plan) -> None:
             bucket_cost=min(math.floor(PAPER_COST_STEPS / (session.remaining - epsilon)), LARGEST_BUCKET_COST),
             curve=record.curve,
         )
-        cuts = session.choose(deviations, NoisyPartition(epsilon), note=f"{NAME}: a partition by noisy costs")
+        cuts = session.gate.select(deviations, NoisyPartition(epsilon), note=f"{NAME}: a partition by noisy costs")
         record.cuts = np.array(cuts)
         session.tell(None)
     # Stage two: the rest of the budget for the nodes of a tree over the buckets.
@@ -427,13 +427,13 @@ class DawaRun:
         epsilon, (cells,) = share * self.session.limit, self.sizes
         note = f"{NAME}: a partition by {self.settings.partition}"
         if self.settings.partition == "tree":
-            return self.session.choose(NodeScores(self.axes.clique, cells), SplittingTree(epsilon), note=note)
+            return self.session.gate.select(NodeScores(self.axes.clique, cells), SplittingTree(epsilon), note=note)
         cost = math.ceil(1 / ((self.left - share) * self.session.limit))
         deviations = IntervalDeviations(self.axes.clique, cells, bucket_cost=min(cost, LARGEST_BUCKET_COST))
         prior = tuple((Fraction(1, len(PRIOR_RATES)), rate) for rate in PRIOR_RATES)
         exponential = self.settings.partition == "exponential"
         law = PartitionMechanism(epsilon, prior) if exponential else NoisyPartition(epsilon, NOISY_COST_OFFSET)
-        return self.session.choose(deviations, law, note=note)
+        return self.session.gate.select(deviations, law, note=note)
 
     def _signal(self) -> float:
         """The signal: a noisy number of rows over the noise of a count; probed twice where it is small."""

@@ -225,7 +225,7 @@ class DualQueryRun:
         session.fit(loss=loss, tolerance=FIT_TOLERANCE, iterations=FIT_ITERATIONS)
 
     def _draws(self) -> list[Draw]:
-        return [draw for draw in self.session.rounds if isinstance(draw, Draw)]
+        return [draw for draw in self.session.record.rounds if isinstance(draw, Draw)]
 
     def _turn(self, turn: int, turns: int, draws: int, total: int) -> list[int]:
         """The queries of one turn: those on record, and new draws until there are enough or the budget is spent."""

@@ -29,33 +29,23 @@ from hush.models.graphical.model_size import check_fits, fit_bytes, sizes_with
 from hush.privacy.budget import Budget
 from hush.privacy.noise import check_drawable
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, sensitivity
+from hush.release.noisy_tables_record import NoisyTablesRecord
+from hush.release.record import ONE_RECORD, Record
+from hush.release.strategy_record import strategy_record
 from hush.schema import Schema
 from hush.strategies.strategy import NoiseKind, Strategy
 from hush.workloads import Workload
 
 if TYPE_CHECKING:
     from hush.mechanisms.session import Session
-    from hush.release.record import Record
     from hush.release.release import Release
 
 NOT_ITS_ROUNDS = "the release to resume holds rounds that {name} does not play; get the file again"
-PRESETS = {"fast": 4.0, "balanced": 16.0, "best": 80.0}  # megabytes
+PRESET_SIZES_MB = {"fast": 4.0, "balanced": 16.0, "best": 80.0}  # of the model
 CELL_MB = 8e-6
 MEMORY_SHARE = 0.9  # of the available memory, for a release
 MEASURED_BYTES = 64  # of a noisy number: the count and its counters, the noise, what is kept and what is written
 SCORED_BYTES = 48  # of a cell that is scored: the count and its counters, the model's number twice, their difference
-FACTS = (
-    "name",
-    "description",
-    "workload_aware",
-    "data_aware",
-    "budget_aware",
-    "efficiency_aware",
-    "synthetic",
-    "noise",
-    "errors",
-    "reference",
-)
 
 
 @dataclass(frozen=True)
@@ -65,9 +55,9 @@ class Mechanism(ABC):
     Facts, as class attributes: `workload_aware`: what it measures depends on the workload. `data_aware`: it chooses by
     looking at the data, within the budget. `budget_aware`: the number and size of its tables depend on the budget.
     `efficiency_aware`: it measures only what keeps its model small. `synthetic`: its release holds a distribution to
-    draw rows from; releases of the others fit one when they are asked for rows. `refits`: every
-    round measures the table it chose and fits the model again. `noise_words`: the noise it adds. `errors_known`: which
-    answers are unbiased, with exact standard errors, and whether bounds are known for tables that were not measured.
+    draw rows from; releases of the others fit one when they are asked for rows. `refits`: every round measures the
+    table it chose and fits the model again. `noise_words`: the noise it adds. `errors_known`: which answers are
+    unbiased, with exact standard errors, and whether bounds are known for tables that were not measured.
 
     A subclass gives `name` and `run`; other packages offer theirs in the entry-point group `hush.mechanisms`.
 
@@ -100,15 +90,14 @@ class Mechanism(ABC):
 
         A mechanism with a record of its own makes it here. `run` finds it as `session.record`, a resumed one filled.
         """
-        from hush.release.noisy_tables_record import NoisyTablesRecord
-
         return NoisyTablesRecord(plan.domain)
 
     @classmethod
     def facts(cls) -> dict[str, Any]:
         """Every fact by its name, for JSON."""
-        renamed = {"noise": "noise_words", "errors": "errors_known"}
-        return {name: getattr(cls, renamed.get(name, name)) for name in FACTS}
+        awareness = ("workload_aware", "data_aware", "budget_aware", "efficiency_aware")
+        facts = {name: getattr(cls, name) for name in ("name", "description", *awareness, "synthetic")}
+        return facts | {"noise": cls.noise_words, "errors": cls.errors_known, "reference": cls.reference}
 
     def accounted(self, budget: Budget) -> Budget:
         """The budget as the noise is accounted: here in zCDP, which rules out pure epsilon."""
@@ -251,13 +240,8 @@ class StrategyMechanism(Mechanism):
     def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> Strategy:
         """The strategy for a workload; the cost, rho or epsilon, is for privacy units of one row."""
 
-    @property
-    def noise_setting(self) -> str:
-        """The noise in the settings: "auto", "gaussian" or "laplace"."""
-        return getattr(self, "noise", NoiseKind.GAUSSIAN.value)
-
     def accounted(self, budget: Budget) -> Budget:
-        return choose_noise(self.noise_setting, budget)[1]
+        return choose_noise(getattr(self, "noise", NoiseKind.GAUSSIAN.value), budget)[1]
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
         """Rules are for models, which a strategy does not need."""
@@ -273,14 +257,27 @@ class StrategyMechanism(Mechanism):
     def strategy_for(
         self, workload: Workload, budget: Budget, neighbours: Neighbours, max_rows_per_unit: int
     ) -> Strategy:
-        kind = choose_noise(self.noise_setting, budget)[0]
+        kind = choose_noise(getattr(self, "noise", NoiseKind.GAUSSIAN.value), budget)[0]
         return self.select(workload, kind, per_row(kind, budget, max_rows_per_unit), neighbours)
 
     def run(self, session: Session, plan: Plan) -> None:
         """Measure the strategy with one charge."""
-        if plan.strategy is not None:
-            tables = plan.strategy.tables + (0 if plan.sums is None else len(plan.sums.terms))
-            session.measure_strategy(plan.strategy, note=f"{self.name}: {tables} noisy tables")
+        if plan.strategy is None:
+            return
+        if session.record.charged_at_once or session.record.tables:
+            raise WorkloadError(ONE_RECORD)
+        record, sums = strategy_record(plan.strategy), session.record.sums
+        record.sums, session.record = sums, record
+        counts, summed = plan.strategy.requests(), [] if sums is None else sums.strategy.requests()
+        tables = plan.strategy.tables + (0 if plan.sums is None else len(plan.sums.terms))
+        answers = session.gate.measure([*summed, *counts], note=f"{self.name}: {tables} noisy tables")
+        for index in range(len(summed)):
+            sums.tables[index] = next(answers).raw  # type: ignore[union-attr]
+        for index, answer in enumerate(answers):
+            record.answers[index] = answer.raw
+            if index % max(1, len(counts) // 100) == 0:
+                session.tell(None, index / len(counts))
+        session.tell(None, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,23 +293,30 @@ class CapacityMechanism(Mechanism):
     max_size_mb: float | None = None
 
     def __post_init__(self) -> None:
-        check_choice(WorkloadError, "preset", self.preset, PRESETS)
+        check_choice(WorkloadError, "preset", self.preset, PRESET_SIZES_MB)
         if self.max_size_mb is not None:
             check_number(SizeError, "max_size_mb", self.max_size_mb, above=0, hint=", in megabytes")
 
     @property
     def limit_mb(self) -> float:
         """The largest size of the model."""
-        return PRESETS[self.preset] if self.max_size_mb is None else float(self.max_size_mb)
+        return PRESET_SIZES_MB[self.preset] if self.max_size_mb is None else float(self.max_size_mb)
 
     def check(self, workload: Workload, budget: Budget) -> None:
         """Refuse a limit too small for the model of the columns."""
-        check_capacity(workload.domain, [(name,) for name in self.columns(workload)], self.limit_mb)
+        self._check_start(workload, ())
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
         """Refuse a limit too small for the model of the columns and the schema's rules."""
-        check_capacity(plan.domain, [(name,) for name in self.columns(plan.workload)], self.limit_mb, schema)
+        self._check_start(plan.workload, [rule.clique for rule in schema.constraints])
         super().check_table(plan, schema)
+
+    def _check_start(self, workload: Workload, rules: Sequence[Clique]) -> None:
+        columns = [(name,) for name in self.columns(workload)]
+        try:
+            check_fits(workload.domain, [*columns, *rules], self.limit_mb)
+        except HushError as error:
+            raise type(error)(f"the model that the run starts with: {error}") from None
 
     def within(self, domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
         """The tables that are by themselves no larger than the model may be, and so may be chosen from."""
@@ -344,15 +348,6 @@ class CapacityMechanism(Mechanism):
         start = None if tree is None else with_domain(tree, domain)
         enough = (self.limit_mb if limit_mb is None else limit_mb) / CELL_MB
         return CELL_MB * np.array(sizes_with(domain, known, candidates, tree=start, enough=enough), dtype=np.float64)
-
-
-def check_capacity(domain: Domain, cliques: Iterable[Clique], limit: float, schema: Schema | None = None) -> None:
-    """Refuse a limit too small for the model that a run starts with."""
-    rules = [rule.clique for rule in schema.constraints] if schema is not None else []
-    try:
-        check_fits(domain, [*cliques, *rules], limit)
-    except HushError as error:
-        raise type(error)(f"the model that the run starts with: {error}") from None
 
 
 def check_possible(schema: Schema) -> None:

@@ -231,7 +231,7 @@ class PrivBayesRun:
         self.settings = settings
         self.session = session
         self.domain: Domain = session.domain
-        self.network: list[Clique] = [(root_of(self.domain),), *(played.clique for played in session.rounds)]
+        self.network: list[Clique] = [(root_of(self.domain),), *(played.clique for played in session.record.rounds)]
 
     def run(self) -> None:
         session = self.session
@@ -346,11 +346,11 @@ class PrivBayesRun:
         alone = [(name,) for name in self.domain if name not in {pair[0] for pair in self.network}]
         tables = maximal_cliques(sorted(map(self.domain.clique, (*self.network, *alone)), key=len, reverse=True))
         noisy_tables = session.measure(tables, session.remaining / len(tables), note=f"{NAME}: {len(tables)} tables")
-        for number, played in enumerate(session.rounds):
+        for number, played in enumerate(session.record.rounds):
             table = next(table for table in noisy_tables if set(played.clique) <= set(table.clique))
             names = self.domain.clique(played.clique)
             noisy = table.values.sum(axis=axes_outside(table.clique, names))
-            session.rounds[number] = replace(
+            session.record.rounds[number] = replace(
                 played,
                 stddev=table.stddev * (table.values.size / noisy.size) ** 0.5,
                 misfit=float(np.abs(columns.counts(names) - noisy).sum()),

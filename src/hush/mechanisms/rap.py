@@ -270,7 +270,7 @@ class RAPRun:
     def _played(self) -> int:
         """How many rounds are on record."""
         each = self._queries() if self.settings.measure == "cells" else min(self.settings.queries or 1, self.tables)
-        return -(-len(self.session.rounds) // each)
+        return -(-len(self.session.record.rounds) // each)
 
     def _at_once(self) -> list[Clique]:
         """The tables to measure without a choice; none if rounds are to choose."""
@@ -342,7 +342,7 @@ class RAPRun:
         settings = self.settings
         products = settings.rows * sum(table.numbers for table in self.session.noisy_tables)
         most, work = (LAST_ITERATIONS, 8 * MOST_FIT_PRODUCTS) if final else (ROUND_ITERATIONS, MOST_FIT_PRODUCTS)
-        chosen = bool(self.session.rounds)
+        chosen = bool(self.session.record.rounds)
         return self.session.fit_with(
             fit_relaxed,
             start=start,

@@ -227,7 +227,6 @@ class ReleaseJob:
             max_rows=table.unit.max_rows,
             constraints=table.schema.constraints,
             record=plan.settings.new_record(plan) if resume is None else resume.record.resumed(),
-            private=resume is None or not resume.statement.seeded,
             watch=watch,
             sums=plan.sums,
             memory=self._memory,
@@ -238,15 +237,19 @@ class ReleaseJob:
     ) -> Release:
         """The release of everything measured so far."""
         plan = self.plan
-        # what came from private data; a resumed run keeps what its first part states
-        earlier = () if self.resume is None else self.resume.statement.drafted
+        # a resumed run repeats what its first part states of noise that is not private and of private levels
+        seeded, earlier = False, ()
+        if self.resume is not None:
+            seeded, earlier = self.resume.statement.seeded, self.resume.statement.drafted
         planned = plan.domain.clique(plan.domain.from_private_data)
+        session.record.fitted = session.model if complete else None
+        session.record.scored = session.scored if complete else None
         statement = Statement(
             budget=plan.budget,
             neighbours=plan.neighbours,
             unit=table.unit,
             event=account.events[0] if len(account.events) == 1 else compose(account.events),
-            seeded=not session.private,
+            seeded=seeded or not session.gate.private,
             drafted=tuple(dict.fromkeys((*earlier, *planned, *table.schema.from_private_data))),
             constraints=fingerprint(table.schema.constraints),
             ledger_head=None if book is None else book.head,
@@ -256,7 +259,7 @@ class ReleaseJob:
             schema=table.schema,
             workload=plan.workload,
             statement=statement,
-            record=session.recorded(complete=complete),
+            record=session.record,
             settings=plan.settings.pack_settings(),
             complete=complete,
             dataset=None if complete or book is None else book.dataset,
@@ -322,11 +325,12 @@ class ReleaseJob:
 
 def measure_sums(session: Session) -> None:
     """Noisy sums of values, unless they were measured before; charged together, before the first is read."""
-    if session.sums is None or any(table is not None for table in session.sums.tables):
+    sums = session.record.sums
+    if sums is None or any(table is not None for table in sums.tables):
         return
-    requests = session.sums.strategy.requests()
+    requests = sums.strategy.requests()
     for index, answer in enumerate(session.gate.measure(requests, note=f"{len(requests)} sums of values")):
-        session.sums.tables[index] = answer.raw
+        sums.tables[index] = answer.raw
     session.tell(None, 0.0)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from hush.core.arrays import Booleans
 from hush.core.constraints import Constraint
 from hush.core.domain import Clique, Domain
-from hush.core.errors import WorkloadError
 from hush.core.solution import Solution
 from hush.inference.measured_sums import MeasuredSums
 from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES
@@ -30,20 +29,16 @@ from hush.privacy.gate import (
     Query,
     Request,
     Scorer,
-    SelectionLaw,
 )
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.release.noisy_tables_record import NoisyTablesRecord
-from hush.release.record import LEAST_STDDEV, ONE_RECORD, Record, Round, Scored
-from hush.release.strategy_record import strategy_record
-from hush.strategies.strategy import Strategy
+from hush.release.record import LEAST_STDDEV, Record, Round, Scored
 from hush.strategies.sum_strategy import SumStrategy
 
 Watch = Callable[[Round | None, float], None]
-Choice = TypeVar("Choice")
 Model = TypeVar("Model", bound=Distribution)
 MEASURED_AND_FITTED_BYTES = MEASURED_BYTES + BYTES_PER_MEASURED_CELL  # of one noisy number
 
@@ -79,7 +74,7 @@ class Session:
     """What a mechanism may do in one run: ask what is left, measure, choose among candidates, fit a model.
 
     The `record`, which the mechanism started, takes what is measured and chosen; the release holds it when the run ends
-    or is interrupted. Costs are shares of zCDP; the account alone counts what was spent.
+    or is interrupted, those of a resumed run first. Costs are in zCDP; the account alone counts what was spent.
 
     Privacy: the account is a filter: all requests together, however they were chosen, stay within its budget.
     """
@@ -93,7 +88,6 @@ class Session:
         max_rows: int,
         constraints: Sequence[Constraint] = (),
         record: Record | None = None,
-        private: bool = True,
         watch: Watch | None = None,
         sums: SumStrategy | None = None,
         memory: float = math.inf,
@@ -105,11 +99,10 @@ class Session:
         self.domain = domain
         self.constraints = tuple(constraints)
         self.record = NoisyTablesRecord(domain) if record is None else record
-        self._private_before = private  # whether the noise of a resumed run was private throughout
         if self.record.sums is None and sums is not None:
             self.record.sums = MeasuredSums(sums)
         self.scored: Scored | None = None
-        self.model: Solution[Distribution] | None = None
+        self.model: Solution[Distribution] | None = None  # the last one that was fitted
         self.memory = MemoryRoom(memory, gate, self.record)
         self.bound: Sensitivity = sensitivity(ONE_CELL, max_rows=max_rows, neighbours=gate.neighbours)
 
@@ -119,35 +112,15 @@ class Session:
         return self.record.noisy_tables
 
     @property
-    def rounds(self) -> list[Round]:
-        """All rounds so far, those of a resumed run first."""
-        return self.record.rounds
-
-    @property
-    def sums(self) -> MeasuredSums | None:
-        """The sums of values that are measured beside the counts."""
-        return self.record.sums
-
-    @property
     def limit(self) -> Fraction:
         """What the run may spend on counts, in epsilon or zCDP; sums of values have a share of their own."""
-        rows = self._max_rows if self._account.budget.pure else self._max_rows**2
-        return self._account.budget.limit - (0 if self.sums is None else self.sums.strategy.cost * rows)
+        rows, sums = self._max_rows if self._account.budget.pure else self._max_rows**2, self.record.sums
+        return self._account.budget.limit - (0 if sums is None else sums.strategy.cost * rows)
 
     @property
     def remaining(self) -> Fraction:
         """The zCDP that is left."""
         return self._account.remaining
-
-    @property
-    def spent(self) -> float:
-        """The share of the budget that is spent."""
-        return float(1 - self.remaining / self.limit)
-
-    @property
-    def private(self) -> bool:
-        """Whether all noise so far is private, that of a resumed run included."""
-        return self._private_before and self.gate.private
 
     @property
     def measurements(self) -> list[Measurement]:
@@ -205,49 +178,20 @@ class Session:
             requests.append(Request(query, law(min(share * self.limit, self.remaining, most), bound)))
         return self.gate.measure(requests, note=note)
 
-    def measure_strategy(self, strategy: Strategy, *, note: str) -> None:
-        """Noisy answers to every request of a strategy; all are charged together, before the first is read."""
-        if self.record.charged_at_once or self.record.tables:
-            raise WorkloadError(ONE_RECORD)
-        requests, record = strategy.requests(), strategy_record(strategy)
-        record.sums = self.sums
-        self.record = record
-        summed = [] if self.sums is None else self.sums.strategy.requests()
-        step = max(1, len(requests) // 100)
-        for number, answer in enumerate(self.gate.measure([*summed, *requests], note=note)):
-            index = number - len(summed)
-            if index < 0:
-                self.sums.tables[number] = answer.raw  # type: ignore[union-attr]
-                continue
-            record.answers[index] = answer.raw
-            if index % step == 0:
-                self.tell(None, index / len(requests))
-        self.tell(None, 1.0)
-
-    def recorded(self, *, complete: bool) -> Record:
-        """Everything measured so far, as a release holds it; with the last model and scores if the run is complete."""
-        self.record.fitted = self.model if complete else None
-        self.record.scored = self.scored if complete else None
-        return self.record
-
     def select(self, scorer: Scorer[Scores], rho: Fraction, *, note: str) -> tuple[int, ExponentialMechanism]:
         """A private choice among the candidates of a scorer, at a cost, and the law that it was drawn from."""
         law = ExponentialMechanism.for_rho(rho)
-        return self.choose(scorer, law, note=note), law
-
-    def choose(self, scorer: Scorer[Any], law: SelectionLaw[Any, Choice], *, note: str) -> Choice:
-        """A private choice among the candidates of a scorer, by a law that is charged and drawn from."""
-        return self.gate.select(scorer, law, note=note)
+        return self.gate.select(scorer, law, note=note), law
 
     def ended(self, played: Round) -> None:
         """Put a round on record and tell the watcher."""
-        self.rounds.append(played)
+        self.record.rounds.append(played)
         self.tell(played)
 
     def tell(self, played: Round | None, share: float | None = None) -> None:
         """Tell the watcher which share of the work, by default of the budget, is done; public facts only."""
         if self._watch is not None:
-            self._watch(played, self.spent if share is None else share)
+            self._watch(played, float(1 - self.remaining / self.limit) if share is None else share)
 
     def fit(self, *, start: GraphicalModel | None = None, **options: Any) -> Solution[GraphicalModel]:
         """The graphical model of all noisy tables so far, within the constraints; post-processing."""
