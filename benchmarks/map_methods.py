@@ -14,8 +14,7 @@ from hush.core.domain import Clique
 from hush.core.errors import WorkloadError
 from hush.histograms.bucket_trees import greedy_tree
 from hush.histograms.bucket_workloads import AllRanges
-from hush.histograms.interval_costs import NodeScores
-from hush.histograms.space_filling import hilbert_order
+from hush.histograms.interval_costs import NodeScores, hilbert_order
 from hush.privacy.gate import Gate
 from hush.privacy.partition_laws import SplittingTree
 

@@ -15,6 +15,7 @@ from hush.histograms.interval_costs import (
     NodeScores,
     cells_in_line,
     deviations,
+    hilbert_order,
     powers_of_two,
 )
 from hush.privacy.account import Allowance
@@ -203,3 +204,23 @@ def test_what_makes_no_sense_is_refused(make: Any, words: str) -> None:
 
 def test_powers_of_two_reach_up_to_the_cells() -> None:
     assert [powers_of_two(cells)[-1] for cells in (1, 2, 3, 4, 1000, 1024)] == [1, 2, 2, 4, 512, 1024]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 2), (16, 16), (5, 3), (1, 7), (128, 128)])
+def test_a_hilbert_curve_visits_every_cell_once(rows: int, columns: int) -> None:
+    assert sorted(hilbert_order(rows, columns).tolist()) == list(range(rows * columns))
+
+
+def test_steps_are_to_neighbours_and_runs_of_four_to_a_power_are_squares() -> None:
+    order = hilbert_order(16, 16)
+    x, y = order // 16, order % 16
+    assert (np.abs(np.diff(x)) + np.abs(np.diff(y)) == 1).all()
+    for size in (4, 16, 64):
+        for run in range(0, 256, size):
+            inside = slice(run, run + size)
+            assert np.ptp(x[inside]) + 1 == np.ptp(y[inside]) + 1 == round(size**0.5)
+
+
+def test_a_grid_without_cells_is_refused() -> None:
+    with pytest.raises(DomainError, match="0 x 4"):
+        hilbert_order(0, 4)

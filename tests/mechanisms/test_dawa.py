@@ -16,7 +16,7 @@ from hush.core.domain import Domain
 from hush.core.errors import ArchiveError, BudgetError, SizeError, WorkloadError
 from hush.histograms.bucket_workloads import AllRanges, PrefixSums, SingleCells
 from hush.histograms.grid_bias import GridBias
-from hush.histograms.space_filling import hilbert_order
+from hush.histograms.interval_costs import hilbert_order
 from hush.mechanisms import DAWA
 from hush.mechanisms.dawa import Axes, axes_of, cell_queries
 from hush.privacy.budget import Budget

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -11,20 +11,25 @@ import numpy as np
 from hush.core.arrays import Floats, Integers, apply_each, summed
 from hush.core.domain import Clique, Domain
 from hush.core.errors import SizeError, WorkloadError
+from hush.histograms.axis_grid import AxisForm, AxisGrid, spread
 from hush.histograms.block_fit import BlockFit
 from hush.histograms.block_posterior import settled_buckets
 from hush.histograms.bucket_trees import BucketTreeQuery, TreeFit
 from hush.histograms.hat_fit import LARGEST_WORK, HatFit
-from hush.histograms.nonnegative_projection import project_cells
 from hush.inference.error_law import ErrorLaw
 from hush.linops import Identity, LinearOperator
 from hush.privacy.measurement import Measurement
+
+LARGEST_BASIS = 512  # buckets of an axis up to which its form is taken apart; longer ones are taken as even
+ADMM_STEPS = 60
+ADMM_PENALTY = 1e-3  # of ADMM, over the largest eigenvalue: it balances the two residuals on maps of many shapes
+ADMM_OVERSTEP = 1.7  # how far a step goes on: it is worth twice the steps [Boyd et al. 2011, sec. 3.4.3]
 
 
 class HistogramEstimates:
     """Counts of one histogram over a clique, gridded on its leading attributes.
 
-    Counts are non-negative: the nearest, in the norm of the queries, to the unbiased ones, or to their posterior where
+    Counts are non-negative: the nearest, in the norm of the queries, to the unbiased counts, or to their posterior if
     nested blocks were measured. Counts from a tree of buckets stay unbiased. Variances are those of unbiased counts.
     They cover the noise alone, not the bias from spreading the rows of a bucket evenly.
     """
@@ -90,7 +95,7 @@ class HistogramEstimates:
         return (out * added_up).reshape(sizes[:groups])
 
     def _over_buckets(self, names: Clique, coefficients: Floats, groups: int, chosen: Integers) -> Floats:
-        """The coefficients over buckets of some sums, the last axis; levels of other attributes and sums in one."""
+        """The coefficients over buckets of some sums; the last axis has levels of other attributes, and the sums."""
         sizes, gridded = self.domain.sizes(names), self._clique[: self._gridded]
         alone = np.zeros((len(chosen), *sizes))
         place = np.unravel_index(chosen, sizes[:groups]) if groups else ()
@@ -156,3 +161,71 @@ class HistogramEstimates:
     ) -> ErrorLaw | None:
         """None: sums of noise from many numbers; the margins are for Laplace or normal noise of the same variance."""
         return None
+
+
+def project_cells(buckets: Floats, grids: Sequence[AxisGrid], queries: str) -> Floats:
+    """Non-negative counts of all levels along the leading axes, nearest to unbiased counts of buckets.
+
+    Nearest in the norm of the queries. A projection onto a convex set that contains the truth, in the norm in which
+    errors are summed, never makes that sum larger. In another norm it can: many small clipped counts add up in long
+    prefix sums. If single cells are asked for, the counts stay unbiased, and so do their sums.
+
+    Reference: [Li 2013, sec. 3.5.3], "hybrid".
+    """
+    if queries == "cells":
+        return spread(buckets, grids)
+    if len(grids) > 1:
+        return spread(_nearest_for_rectangles(buckets, grids), grids)
+    # One axis: the nearest prefix sums that never fall, by isotonic regression, exact.
+    from scipy.optimize import isotonic_regression
+
+    cells = spread(buckets, grids)
+    sums = np.cumsum(cells.reshape(len(cells), -1), axis=0)
+    for column in range(sums.shape[1]):
+        sums[:, column] = np.maximum(isotonic_regression(sums[:, column]).x, 0.0)
+    return np.diff(sums, axis=0, prepend=0.0).reshape(cells.shape)
+
+
+def _nearest_for_rectangles(buckets: Floats, grids: Sequence[AxisGrid]) -> Floats:
+    """min |W (x - v)|^2 over x >= 0 for all rectangles W, by alternating directions in the basis of the form."""
+    axes = [_basis(grid) for grid in grids]
+    (turn_first, back_first, l_first), (turn_second, back_second, l_second) = axes
+    eigenvalues = np.outer(l_first, l_second)
+    eigenvalues /= eigenvalues.max()
+
+    def turned(x: Floats) -> Floats:
+        return turn_second(turn_first(x).T).T
+
+    def back(x: Floats) -> Floats:
+        return back_second(back_first(x).T).T
+
+    rest = buckets.reshape(*buckets.shape[:2], -1)
+    out = np.empty_like(rest)
+    for column in range(rest.shape[2]):
+        v = rest[:, :, column]
+        fixed, z, u = eigenvalues * turned(v), np.maximum(v, 0.0), np.zeros_like(v)
+        for _ in range(ADMM_STEPS):
+            x = back((fixed + ADMM_PENALTY * turned(z - u)) / (eigenvalues + ADMM_PENALTY))
+            u += ADMM_OVERSTEP * x + (1 - ADMM_OVERSTEP) * z
+            z = np.maximum(u, 0.0)
+            u -= z
+        out[:, :, column] = z
+    return out.reshape(buckets.shape)
+
+
+def _basis(grid: AxisGrid) -> tuple[Callable[[Floats], Floats], Callable[[Floats], Floats], Floats]:
+    """To and from the eigenvectors of the form of all ranges of an axis, along the first axis; and its eigenvalues.
+
+    On n single levels that form is (n + 1) times the inverse of second differences, which sines diagonalise.
+    """
+    if grid.buckets <= LARGEST_BASIS:
+        eigenvalues, q = np.linalg.eigh(AxisForm(grid, "ranges").matrix())
+        return (lambda x: q.T @ x), (lambda x: q @ x), np.maximum(eigenvalues, 0.0)
+    from scipy.fft import dst
+
+    n = grid.buckets
+
+    def sines(x: Floats) -> Floats:
+        return np.asarray(dst(x, type=1, axis=0, norm="ortho"))
+
+    return sines, sines, (n + 1) / (2 - 2 * np.cos(np.pi * np.arange(1, n + 1) / (n + 1)))

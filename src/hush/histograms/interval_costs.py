@@ -2,8 +2,9 @@
 
 The deviation of an interval is the sum of its cells' distances from their median or their mean: the error of taking the
 interval as flat. About the median it is D = min over m of sum |x_j - m|, a whole number. A row moves one |x_j - m| by
-one for every m, so that D moves by at most one, up or down; and D of an interval is at most D of any that holds it, for
-its m of the larger one is as good. About the mean a row moves it by at most 2 (1 - 1/l) in an interval of l cells.
+one for every m, so D moves by at most one, up or down. D of an interval is at most D of any interval that contains it,
+since the m of the larger one is allowed in the smaller one too. About the mean, a row moves D by at most 2 (1 - 1/l) in
+an interval of l cells. A table of two axes becomes a row of cells along a Hilbert curve.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -18,7 +20,6 @@ import numpy as np
 from hush.core.arrays import Integers
 from hush.core.domain import Clique
 from hush.core.errors import DomainError
-from hush.histograms.space_filling import hilbert_order
 from hush.privacy.gate import Counts
 from hush.privacy.partition_laws import PartitionCosts, TreeScores, interval_count, node_sizes
 from hush.privacy.sensitivity import RowNorms
@@ -26,6 +27,38 @@ from hush.privacy.sensitivity import RowNorms
 Centre = Literal["median", "mean"]
 Curve = Literal["rows", "hilbert"]
 LARGEST_GRID = 64
+
+
+@lru_cache(maxsize=8)
+def hilbert_order(rows: int, columns: int) -> Integers:
+    """Flat indices of the cells of a grid along a Hilbert curve over the least square of side 2^k that holds it.
+
+    In such a square every run of 4^j cells that starts at a multiple of 4^j is a square too. Consecutive cells of the
+    square share a side; a smaller grid leaves out what is outside of it. O(cells of the square).
+
+    Reference: [Li 2013, Sec. 6.6]; the bitwise construction of [Warren 2013, Sec. 16].
+
+    >>> hilbert_order(2, 2).tolist()
+    [0, 1, 3, 2]
+    """
+    if rows < 1 or columns < 1:
+        raise DomainError(f"a grid of {rows} x {columns} cells: expected at least one each way")
+    bits = (max(rows, columns) - 1).bit_length()
+    steps = np.arange(4**bits, dtype=np.int64)
+    x, y = np.zeros_like(steps), np.zeros_like(steps)
+    for k in range(bits):
+        right = (steps >> 1) & 1
+        up = (steps & 1) ^ right
+        size = 1 << k
+        flipped = (up == 0) & (right == 1)
+        x, y = np.where(flipped, size - 1 - x, x), np.where(flipped, size - 1 - y, y)
+        x, y = np.where(up == 0, y, x), np.where(up == 0, x, y)
+        x, y = x + size * right, y + size * up
+        steps >>= 2
+    inside = (x < rows) & (y < columns)
+    order = x[inside] * columns + y[inside]
+    order.setflags(write=False)
+    return order
 
 
 def cell_order(shape: tuple[int, ...], curve: Curve = "rows") -> Integers:
@@ -107,16 +140,14 @@ class IntervalDeviations:
 
     @property
     def row_norms(self) -> RowNorms:
-        return RowNorms.of_number(self._row, 2 * self._row)
-
-    @property
-    def _row(self) -> int:
-        return max(1, *self.own)
+        most = max(1, *self.own)
+        return RowNorms.of_number(most, 2 * most)
 
     def scores(self, counts: Counts, bound: Fraction) -> PartitionCosts:
         cells = cells_in_line(counts[self.clique], self.curve)
         costs = deviations(cells, self.lengths, self.centre, self.grid) + self.bucket_cost
-        return PartitionCosts(self.lengths, costs, self._row, int(bound / self._row), self.own)
+        most = max(1, *self.own)
+        return PartitionCosts(self.lengths, costs, most, int(bound / most), self.own)
 
 
 @dataclass(frozen=True)
@@ -148,19 +179,16 @@ class NodeScores:
 
     def scores(self, counts: Counts, bound: Fraction) -> TreeScores:
         cells = cells_in_line(counts[self.clique], self.curve)
-        levels = tuple(self._level(cells, size) for size in node_sizes(self.cells, self.fanout))
-        return TreeScores(levels, self.cells, self.fanout, int(bound))
-
-    def _level(self, cells: Integers, size: int) -> Integers:
-        if self.score == "count":
-            return np.add.reduceat(cells, np.arange(0, len(cells), size))
-        whole = len(cells) // size
-        level = _block_deviations(cells[: whole * size].reshape(whole, size))
-        rest = cells[whole * size :]
-        return np.concatenate([level, _block_deviations(rest[None, :])]) if len(rest) else level
-
-
-def _block_deviations(blocks: Integers) -> Integers:
-    """The sum of distances from the median, of every row: the upper half less the lower half."""
-    ordered, half = np.sort(blocks, axis=1), blocks.shape[1] // 2
-    return np.asarray(ordered[:, blocks.shape[1] - half :].sum(axis=1) - ordered[:, :half].sum(axis=1))
+        levels = []
+        for size in node_sizes(self.cells, self.fanout):
+            if self.score == "count":
+                levels.append(np.add.reduceat(cells, np.arange(0, len(cells), size)))
+                continue
+            # The sum of distances from the median is that of the upper half minus that of the lower half; the last
+            # node may have fewer cells.
+            whole, parts = len(cells) // size, []
+            for blocks in (cells[: whole * size].reshape(whole, size), cells[None, whole * size :]):
+                ordered, half = np.sort(blocks, axis=1), blocks.shape[1] // 2
+                parts.append(ordered[:, blocks.shape[1] - half :].sum(axis=1) - ordered[:, :half].sum(axis=1))
+            levels.append(np.concatenate(parts if len(cells) % size else parts[:1]))
+        return TreeScores(tuple(levels), self.cells, self.fanout, int(bound))
