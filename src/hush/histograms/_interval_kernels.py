@@ -29,14 +29,11 @@ def sliding_deviations(
     while 2 * top <= n:
         top *= 2
     total = 0
-    half = length // 2
     for position in range(n):
         # Slide the window: the cell at its end joins the tree, the cell before its start leaves.
-        for change in range(2):
-            cell = position if change == 0 else position - length
+        for cell, sign in ((position, 1), (position - length, -1)):
             if cell < 0:
                 continue
-            sign = 1 if change == 0 else -1
             value = sign * cells[cell]
             total += value
             node = ranks[cell] + 1
@@ -47,8 +44,8 @@ def sliding_deviations(
         start = position - length + 1
         if start < 0:
             continue
-        # D about the mean is 2 (sum of cells above the mean - their number times the mean); the mean's fraction
-        # total / length - floor(mean) comes in exactly, and floor is taken at the end.
+        # D about the mean is 2 (sum of cells above the mean - their number times the mean). `mean` is rounded down; the
+        # rest, total - mean * length, comes in exactly, and the floor is taken at the end.
         if about_mean:
             mean = total // length
             node = np.searchsorted(ordered, mean, side="right")
@@ -59,12 +56,11 @@ def sliding_deviations(
                 node -= node & -node
             rest = 2 * grid * above * (total - mean * length)
             out[start] = 2 * grid * (upper - above * mean) + (-rest) // length
-        # D about the median is the sum of the upper half less that of the lower half: with an odd number of cells the
+        # D about the median is the sum of the upper half minus that of the lower half. With an odd number of cells the
         # middle one is in neither, so `least` adds the smallest floor(l/2) and the smallest ceil(l/2) cells.
         else:
             least = 0
-            for part in range(2):
-                left = half if part == 0 else length - half
+            for left in (length // 2, length - length // 2):
                 node, step = 0, top
                 while step > 0:
                     if node + step <= n and counts[node + step] <= left:

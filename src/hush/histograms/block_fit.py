@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from hush.core.arrays import Floats, Integers
-from hush.histograms.axis_grid import AxisGrid
 from hush.histograms.hat_query import HatQuery
 from hush.privacy.measurement import Measurement
 
@@ -28,7 +27,11 @@ class BlockFit:
         queries: list[HatQuery] = [table.asked for table in measured]  # type: ignore[misc]
         self.grids = queries[0].grids
         self.variance = max(measured[0].law.stddev ** 2, 1e-12)
-        self._runs = [_starts(self.grids, query.grids) for query in queries[1:]]
+        # the first bucket of every block along the axes, for each level
+        self._runs = [
+            tuple(np.searchsorted(g.cuts, other.cuts[:-1]) for g, other in zip(self.grids, query.grids, strict=True))
+            for query in queries[1:]
+        ]
         self._gains: list[Floats] = []  # g_B of every level, over blocks
         self._units: list[Floats] = []  # u_t of every level, over the buckets
         unit = np.full([grid.buckets for grid in self.grids], self.variance)
@@ -99,13 +102,8 @@ class BlockFit:
         return out
 
 
-def _starts(fine: Sequence[AxisGrid], coarse: Sequence[AxisGrid]) -> tuple[Integers, ...]:
-    """The first bucket of every block along the axes."""
-    pairs = zip(fine, coarse, strict=True)
-    return tuple(np.searchsorted(grid.cuts, other.cuts[:-1]) for grid, other in pairs)
-
-
 def _added(table: Any, runs: tuple[Integers, ...]) -> Floats:
+    """Sums over the buckets of every block."""
     for axis, starts in enumerate(runs):
         table = np.add.reduceat(table, starts, axis=axis)
     return np.asarray(table, dtype=np.float64)

@@ -1,7 +1,7 @@
 """Counts of buckets given noisy counts of nested blocks, for maps that are empty here, even there and rough elsewhere.
 
-Most maps of people are. Least squares makes no use of it; a prior does, and where it does not fit the map, the noisy
-counts show it: what they say against it is taken from least squares instead.
+Most maps of people are like that. Least squares cannot use it; a prior can. Where the prior does not fit the map, the
+noisy counts contradict it, and least squares are taken there instead.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hush.histograms.block_tree import BlockTree
 from hush.privacy.measurement import Measurement
 
 FLAT, EMPTY, SPLIT = 0.25, 0.25, 0.5  # prior of a block: even, one half empty, or neither
-BETA_CONCENTRATIONS = (1, 8, 64)  # of the symmetric beta laws of the share of the first half, one third each
-SHARE_STEPS = 128  # steps of that share
-COUNTS_PER_NODE = 32  # counts that are tried for every node
+BETA_CONCENTRATIONS = (1, 8, 64)  # of the symmetric beta laws of the first half's share, one third each
+SHARE_STEPS = 128  # at which the density of that share is tabulated
+COUNTS_PER_NODE = 32  # at which the likelihood of every node is tabulated
 FALSE_BAND_CHANCE = 0.01  # the chance that noise alone moves a band away from the posterior
 
 
@@ -40,10 +40,10 @@ def _split_density() -> Floats:
 def posterior_buckets(measured: Sequence[Measurement], grids: Sequence[AxisGrid]) -> Floats:
     """The means of the counts of buckets under a prior over trees, given tables of blocks, the buckets first.
 
-    A block is even, each part holding rows by its cells; or one half is empty, and the other holds all; or its rows
-    are shared by a symmetric beta law. The halves are blocks again. Noise counts as normal. Messages of likelihoods
-    pass from the buckets up and come down as means, which are then made to add up: what the halves lack of their
-    block goes to them by their variances.
+    A block is even, with rows in proportion to cells; or one half is empty, and the other holds all rows; or its halves
+    share the rows by a symmetric beta law. The halves are blocks again. Noise is taken as normal. Likelihoods pass from
+    the buckets up and come down as means, which are then made to add up: the difference between a block and its halves
+    goes to the halves in proportion to their variances.
 
     Reference: belief propagation on a tree [Pearl 1988, sec. 4.2]; a prior that extends Polya trees [Wong and Ma 2010,
     sec. 2].
@@ -82,11 +82,11 @@ def settled_buckets(measured: Sequence[Measurement], fit: BlockFit, queries: str
     """The posterior, corrected by least squares where the two differ by more than noise.
 
     With D their difference and N the expected |W D|^2 of noise alone, least squares are taken where |W D|^2 > 2 N: the
-    posterior then errs by more than they do. Else D is split into bands of Haar wavelets, one for each pair of scales.
-    With E the energy of a band and V that of noise, a band where E is larger than noise has it once in a hundred times
-    adds the share 1 - V / E of itself: the estimator of James and Stein. Wavelets are eigenvectors of the covariance of
-    least squares on full blocks: their variance is 1 / sum p_t r_t over the levels t whose blocks, of r_t buckets, they
-    do not cut.
+    posterior then has the larger error. Else D is split into bands of Haar wavelets, one for each pair of scales.
+    Let E be the energy of a band and V that of noise. If noise alone would reach E less than once in a hundred times,
+    the band adds the share 1 - V / E of itself: the estimator of James and Stein. Wavelets are eigenvectors of the
+    covariance of least squares on full blocks: their variance is 1 / sum p_t r_t over the levels t whose blocks, of r_t
+    buckets, they do not cut.
     """
     posterior = posterior_buckets(measured, fit.grids)
     shape = posterior.shape[: len(fit.grids)]
@@ -137,8 +137,8 @@ class _Bands:
     def noise(self, forms: Sequence[AxisForm]) -> float:
         """The expected form of the noise of least squares.
 
-        Wavelets of one scale do not overlap and add up to nothing, so that prefix sums know them apart: the sum of
-        their forms is that of their sum g, but for the part - a a^T, which sees every one of them by itself.
+        Wavelets of one scale do not overlap and each sums to zero, so prefix sums keep them apart: the sum of their
+        forms is the form of their sum g, except for the part - a a^T, which takes each wavelet by itself.
         """
         total = self.variances
         for axis, form in enumerate(forms):

@@ -16,10 +16,10 @@ from hush.histograms.axis_grid import AxisGrid
 from hush.strategies.strategy import NoiseKind
 
 LARGEST_TREE = 1 << 17  # buckets
-POSTERIOR_BYTES = 1536  # that a posterior takes for each of them
-# measured levels, by the part of all halvings that they undo, with the weights of their counts: one over the noise
+POSTERIOR_BYTES = 1536  # of memory that the posterior takes for each bucket
+# The levels that are measured, as the share of all halvings that they undo, with weights proportional to 1 / noise.
 MEASURED_LEVELS = {Fraction(0): 0.45, Fraction(3, 7): 0.3, Fraction(5, 7): 0.25}
-FEWEST_BLOCKS = 8  # blocks of a level that is worth its share
+FEWEST_BLOCKS = 8  # in a level that is measured
 SHARE_UNITS = 1 << 16  # shares are whole multiples of this fraction of the budget
 
 
@@ -108,11 +108,11 @@ class BlockDesign:
 
 
 def design_blocks(tree: BlockTree, noise: NoiseKind) -> BlockDesign:
-    """The buckets, and blocks of k^(3/7) and k^(5/7) of k buckets, where there are several of these.
+    """The buckets, and blocks of k^(3/7) and k^(5/7) of k buckets, if there are several of these.
 
-    The noise of a block has the scale 1 / weight: the weights are the shares of Laplace noise, and their squares those
-    of Gaussian noise. Rectangles of all sizes are asked for, so no level has much more than another; there are few, for
-    each takes its share from all.
+    The noise of a block has the scale 1 / weight: budgets are shared by the weights for Laplace noise, by their squares
+    for Gaussian noise. Rectangles of all sizes are asked for, so no level gets much more than another; there are few
+    levels, since each takes its share from all.
     """
     above = {round(part * tree.depth): weight for part, weight in MEASURED_LEVELS.items()}
     weights = {

@@ -22,9 +22,9 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import RowNorms
 
 PATH_UNITS = 1 << 16  # shares of the budget that every path is given
-_TRIAL_SHARES = 64  # trial shares of a node
+_TRIAL_SHARES = 64  # of a node, tried before the search between them
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
-_SEARCH_ROUNDS = 24  # of the search between them: to 1e-5 of their distance, where the error is flat
+_SEARCH_ROUNDS = 24  # of that search: to 1e-5 of the distance between trials, where the error is flat
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +83,9 @@ class BucketTree:
     def estimates(self, measured: Floats) -> Floats:
         """Weighted least squares: bucket counts from noisy weights_q times count_q of the nodes with a share. O(k).
 
-        Upwards, z and d are the best estimate of a node from what is below it and at it, and its variance in units of
-        the noise: z = (s + d w y) / (1 + d w^2) with s and d the sums over children. Downwards, what a node has more
-        than its children is shared among them in proportion to their variances.
+        Upwards, z and d are the best estimate of a node from what is measured at and below it, and its variance in
+        units of the noise: z = (s + d w y) / (1 + d w^2) with s and d the sums over children. Downwards, the difference
+        between a node and its children is shared among the children in proportion to their variances.
 
         Differs from [Li 2013, Program 6.4.1]: the noisy answers are weighted once more by their shares.
         """
@@ -233,7 +233,7 @@ def tree_from_fractions(cuts: Integers, branching: int, shares: list[Floats], un
 class BucketTreeQuery:
     """The counts of a tree's nodes times their shares, of those that have one: leaves first, then height by height.
 
-    Privacy: a row is in one bucket and adds its share to each node on the path of it, which make `units` in all.
+    Privacy: a row is in one bucket. It adds the share of each node on the path to that bucket: `units` in all.
     """
 
     clique: Clique
@@ -246,7 +246,7 @@ class BucketTreeQuery:
 
     @property
     def largest_factor(self) -> int:
-        """How many times its rows an answer may be."""
+        """The most that one row adds to an answer."""
         return self.tree.units
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,39 +17,37 @@ from hush.privacy.sensitivity import Neighbours, RowNorms, Sensitivity, sensitiv
 
 STEPS_PER_ROW = 1 << 20  # a row moves the statistic by at most this many steps, and a few of rounding
 ROUNDING_STEPS = 8
-LARGEST_BIAS = 1 << 38  # of the statistic, in steps; larger ones count as this
+LARGEST_BIAS = 1 << 38  # steps; larger statistics are cut off
 
 
 @dataclass(frozen=True, eq=False)
 class GridBias(DeclaredStatistic):
     """|W (x - x_B)|_2, in steps, with x_B the counts x of each bucket spread evenly over it.
 
-    W are all prefix sums, in two dimensions of rectangles that start at the first levels; or all ranges, in two
-    dimensions rectangles; or single cells. Levels of other attributes have histograms of their own, and the squares of
-    all add up.
+    W are all prefix sums (of two axes: rectangles that start at the first levels), all ranges (of two axes:
+    rectangles), or single cells. Every level of other attributes has its own histogram; the squares of all add up.
 
-    Privacy: x - x_B is linear in x. A row adds one cell j, and so by the triangle inequality the norm moves by at most
+    Privacy: x - x_B is linear in x. A row adds one cell j, so by the triangle inequality the norm moves by at most
     |W (e_j - e_j,B)|; `moved` is the largest of these over all cells. With s the prefix sums of a level and r those of
     its bucket spread evenly, the square is prod <s, s> - 2 prod <s, r> + prod <r, r> over the axes; for ranges
     <p, q> = (n + 1) p.q - sum p sum q, the sum over all ranges, and p.q for prefix sums. The statistic is in steps of
-    moved / 2^20 and cut off at 2^38, which moves none further. Residuals are computed in whole numbers up to their
-    last division. Prefix sums are zero before the first level, so that centring them for ranges leaves at least a
-    quarter of the largest square, and the relative error of the norm stays below 2^-37; with rounding down, a row
-    moves the whole number by at most 2^20 + 8. Units of m rows are m such steps.
+    moved / 2^20 and cut off at 2^38, which never increases a move. Residuals are computed in whole numbers up to their
+    last division. Prefix sums are zero before the first level, so centring them for ranges leaves at least a quarter of
+    the largest square, and the relative error of the norm stays below 2^-37; with rounding down, a row moves the whole
+    number by at most 2^20 + 8. A unit of m rows is m such steps.
     """
 
     clique: Clique
     grids: tuple[AxisGrid, ...]
     queries: str = "prefix"
+    # an exchanged row is one removed and one added
+    row_norms: ClassVar[RowNorms] = RowNorms.of_number(
+        STEPS_PER_ROW + ROUNDING_STEPS, 2 * (STEPS_PER_ROW + ROUNDING_STEPS)
+    )
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
         return (self.clique,)
-
-    @property
-    def row_norms(self) -> RowNorms:
-        """An exchanged row is one removed and one added."""
-        return RowNorms.of_number(STEPS_PER_ROW + ROUNDING_STEPS, 2 * (STEPS_PER_ROW + ROUNDING_STEPS))
 
     @property
     def largest_factor(self) -> int:
@@ -74,36 +73,34 @@ class GridBias(DeclaredStatistic):
         return self.moved / STEPS_PER_ROW
 
     def answer(self, counts: Counts) -> Integers:
-        residuals = self._residuals(counts[self.clique])
-        norm = math.sqrt(float(np.square(residuals).sum()))
-        return np.array(min(math.floor(norm / self.step), LARGEST_BIAS), dtype=np.int64)
-
-    def _residuals(self, table: Integers) -> Floats:
-        """W (x - x_B); private."""
-        d = len(self.grids)
+        table = counts[self.clique]
+        # The lengths of the buckets of every cell, by which residuals are divided last.
         lengths = np.ones((), dtype=np.int64)
         for axis, grid in enumerate(self.grids):
             own = np.repeat(grid.lengths, grid.lengths)
             lengths = lengths * own.reshape([-1 if other == axis else 1 for other in range(table.ndim)])
+        # W (x - x_B): of single cells, or of prefix sums.
+        sums = table
         if self.queries == "cells":
             evenly: Integers = added(table, self.grids)
             for axis, grid in enumerate(self.grids):
                 evenly = np.repeat(evenly, grid.lengths, axis=axis)
-            return (lengths * table - evenly) / lengths
-        sums = table
-        for axis in range(d):
-            sums = np.cumsum(sums, axis=axis)
-        evenly = sums
-        for axis, grid in enumerate(self.grids):
-            evenly = _between_cuts(evenly, grid, axis)
-        residuals = (lengths * sums - evenly) / lengths
+        else:
+            for axis in range(len(self.grids)):
+                sums = np.cumsum(sums, axis=axis)
+            evenly = sums
+            for axis, grid in enumerate(self.grids):
+                evenly = _between_cuts(evenly, grid, axis)
+        residuals: Floats = (lengths * sums - evenly) / lengths
+        # Ranges are differences of prefix sums.
         if self.queries == "ranges":
             for axis, grid in enumerate(self.grids):
                 mean = residuals.sum(axis=axis, keepdims=True) / (grid.size + 1)
                 before = np.zeros_like(mean)
                 residuals = np.concatenate([before, residuals], axis=axis) - mean
                 residuals *= math.sqrt(grid.size + 1)
-        return residuals
+        norm = math.sqrt(float(np.square(residuals).sum()))
+        return np.array(min(math.floor(norm / self.step), LARGEST_BIAS), dtype=np.int64)
 
 
 def _between_cuts(sums: Integers, grid: AxisGrid, axis: int) -> Integers:

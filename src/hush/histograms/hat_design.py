@@ -16,6 +16,7 @@ from hush.histograms.hat_query import HAT_UNIT, Hats
 from hush.strategies.strategy import NoiseKind
 
 LARGEST_DESIGN = 4096  # buckets of an axis; longer axes take the design of an even grid of so many
+# Numbers of hats that are tried: in one level, in two, and along each axis of a map.
 ONE_LEVEL = (2, 4, 8, 16)
 TWO_LEVELS = ((3, 12), (4, 32), (6, 48), (8, 64), (8, 128), (12, 160))
 SQUARE_LEVELS = (3, 4, 6, 8, 12, 16)
@@ -45,7 +46,8 @@ def design_hats(grids: Sequence[AxisGrid], queries: str, noise: NoiseKind) -> Ha
 
     Reference: [HDMM, sec. 3.2.2, Def. 11] for p-Identity.
     """
-    even = [grid if grid.buckets <= LARGEST_DESIGN else _even(grid) for grid in grids]
+    largest = AxisGrid(np.arange(LARGEST_DESIGN + 1))
+    even = [grid if grid.buckets <= LARGEST_DESIGN else largest for grid in grids]
     forms = [AxisForm(grid, queries) for grid in even]
     whole = math.prod(form.trace for form in forms)
     plain = (whole / _precision(1.0, 1.0, noise), (), (1.0,))
@@ -54,16 +56,12 @@ def design_hats(grids: Sequence[AxisGrid], queries: str, noise: NoiseKind) -> Ha
     for (axis, form), count in itertools.product(enumerate(forms), counts):
         hats = Hats(count, even[axis].buckets).matrix().toarray() / HAT_UNIT
         parts[axis, count] = hats, form.apply(hats)
-    found = [_best(levels, parts, len(even), whole, noise) for levels in _candidates(even)]
-    loss, levels, ratios = min([plain, *found], key=lambda each: each[0])
+    designs = [_best(levels, parts, len(even), whole, noise) for levels in _candidates(even)]
+    loss, levels, ratios = min([plain, *designs], key=lambda design: design[0])
     shares = [Fraction(round(SHARE_UNITS * ratio / sum(ratios)), SHARE_UNITS) for ratio in ratios[1:]]
     shape = tuple((count,) * len(grids) for count in levels)
     scale = math.prod(grid.size / other.size for grid, other in zip(grids, even, strict=True))
     return HatDesign(shape, (1 - sum(shares, Fraction(0)), *shares), math.sqrt(loss * scale))
-
-
-def _even(grid: AxisGrid) -> AxisGrid:
-    return AxisGrid(np.arange(LARGEST_DESIGN + 1))
 
 
 def _candidates(grids: Sequence[AxisGrid]) -> Iterator[tuple[int, ...]]:
@@ -76,7 +74,7 @@ def _candidates(grids: Sequence[AxisGrid]) -> Iterator[tuple[int, ...]]:
 
 
 def _precision(share: float, largest_square: float, noise: NoiseKind) -> float:
-    """The inverse variance of numbers whose columns have this largest square, at a share of the budget of a design."""
+    """The inverse variance of answers to queries whose columns have this largest square, at a share of the budget."""
     return (share**2 if noise is NoiseKind.LAPLACE else share / largest_square) / 2
 
 
@@ -88,6 +86,7 @@ def _best(
     noise: NoiseKind,
 ) -> tuple[float, tuple[int, ...], tuple[float, ...]]:
     """The least loss over the shares of some levels of hats, by moving one at a time, and the shares."""
+    # H_l H_m^T and H_l G H_m^T of all pairs of levels, as Kronecker products over the axes.
     ends = np.cumsum([count**axes for count in levels])
     inner, formed = np.empty((ends[-1], ends[-1])), np.empty((ends[-1], ends[-1]))
     squares = [math.prod(float((parts[axis, c][0] ** 2).sum(axis=0).max()) for axis in range(axes)) for c in levels]
@@ -113,6 +112,7 @@ def _best(
             known[places] = (whole - gained) / p
         return known[places]
 
+    # Coordinate descent over the listed ratios.
     best = (len(HAT_BUDGET_RATIOS) // 2,) * len(levels)
     while True:
         moves = [(*best[:i], best[i] + d, *best[i + 1 :]) for i in range(len(best)) for d in (-1, 1)]

@@ -90,7 +90,7 @@ class HatQuery:
 
     @property
     def largest_factor(self) -> int:
-        """How many times its rows an answer may be."""
+        """The most that one row adds to an answer."""
         return self.scale
 
     @property
