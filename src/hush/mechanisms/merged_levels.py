@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 
-from hush.core.arrays import Floats
+from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique
 from hush.mechanisms.session import Session
 from hush.privacy.gate import Gate, LinearQuery, MarginalQuery
@@ -25,6 +25,7 @@ class RunLevels:
     def __init__(self, session: Session, merging: Merging | None = None) -> None:
         self._session = session
         self.merging = merging
+        self.codes: Mapping[str, Integers] = {} if merging is None else merging.codes
 
     @classmethod
     def rare(cls, session: Session, most: int | None = None) -> RunLevels:
@@ -40,12 +41,18 @@ class RunLevels:
     def gate(self) -> Gate:
         """The gate that counts merged levels as one; tables over many wide columns are never made."""
         gate = self._session.gate
-        return gate if self.merging is None else gate.coarse(self.merging.codes)
+        return gate.coarse(self.codes) if self.codes else gate
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        """The number of levels of every column, with rare ones merged."""
+        domain = self._session.domain
+        sizes = domain.shape if self.merging is None else self.merging.sizes(domain.attributes, domain.shape)
+        return dict(zip(domain.attributes, sizes, strict=True))
 
     def cells(self, clique: Clique) -> int:
         """The number of cells of a table over a clique, as it would be measured."""
-        sizes = self._session.domain.sizes(clique)
-        return math.prod(sizes if self.merging is None else self.merging.sizes(clique, sizes))
+        return math.prod(self._sizes[name] for name in clique)
 
     def tables(self, tables: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
         """Tables of a model as they would be measured."""
@@ -63,9 +70,8 @@ class RunLevels:
         """A single answer as the coarse gate counts it. Its target names levels that are merged with no other."""
         if self.merging is None:
             return query
-        codes = self.merging.codes
         target = tuple(
-            int(codes[name][code]) if name in codes else code
+            int(self.codes[name][code]) if name in self.codes else code
             for name, code in zip(query.clique, query.target, strict=True)
         )
         return TargetQuery(query.clique, self.merging.sizes(query.clique, query.sizes), target, query.at_least)

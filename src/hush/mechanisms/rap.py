@@ -42,17 +42,16 @@ from hush.schema import Schema
 from hush.workloads import Workload
 from hush.workloads.threshold_term import TargetQuery
 
-NAME = "rap"
 ROUNDS_PER_COLUMN, MOST_ROUNDS = 2, 32
 CELL_ROUNDS = 16
-CELLS_PER_PRECISION = 16  # T K = N sqrt(rho) / 16: single answers get the more noise, the fewer are of use
+CELLS_PER_PRECISION = 16  # T K = N sqrt(rho) / 16: the noisier single answers are, the fewer are of use
 COLUMN_SHARE, THRESHOLD_COLUMN_SHARE = 0.3, 0.5  # errors of columns add up in thresholds
 CHOICE_SHARE = 0.25
-PENALTY_SHARE = 0.5  # of what a table's noise is expected to leave, taken off its score
-# of the rows: worst cells of tables are seldom further off, so selection must resolve errors this large
-LARGEST_BLUR = 0.05
-LARGEST_THRESHOLD_BLUR = 0.025  # an answer of a threshold adds up the errors of several cells
-LARGEST_AT_ONCE_NOISE = 0.02  # of the rows: what rounds would hardly do better than
+PENALTY_SHARE = 0.5  # of the error that a table's noise is expected to leave, subtracted from its score
+# The largest error, over the number of rows, that a choice by worst cells may fail to resolve: worst cells are seldom
+# further off. An answer of a threshold adds up the errors of several cells.
+LARGEST_BLUR, LARGEST_THRESHOLD_BLUR = 0.05, 0.025
+LARGEST_AT_ONCE_NOISE = 0.02  # over the number of rows: rounds would hardly do better
 DEFAULT_RESTRAINT = 0.2  # how far the last rows stay from following the noise
 CELL_CHOICE_SHARE = 0.5
 DEFAULT_ROWS = 300
@@ -60,7 +59,7 @@ SHARED_FRACTION = 0.95  # of rows at the start, so that columns which no table t
 LARGEST_ORDER = 3  # of tables measured whole
 MOST_CELLS = 1 << 24  # of a table of merged levels that is chosen from
 MOST_LEVELS = 1 << 11  # of a column in such tables
-ANSWER_CELLS = 2  # single answers are as many cells again
+ANSWER_CELLS = 2  # a table, and as many single answers
 MOST_TABLES, MOST_AT_ONCE = 1 << 13, 1 << 22  # tables measured at once, and by default their cells
 ROUND_TOLERANCE, ROUND_ITERATIONS, FEWEST_ITERATIONS = 0.2, 60, 10  # of the fits between rounds
 LAST_TOLERANCE, AT_ONCE_TOLERANCE, LAST_ITERATIONS = 0.05, 0.02, 400
@@ -69,40 +68,40 @@ MOST_FIT_PRODUCTS = 6e9  # of a fit between rounds, which has fewer iterations b
 
 @dataclass(frozen=True, kw_only=True)
 class RAP(Mechanism):
-    """Relaxed adaptive projection: measures the worst answers of relaxed rows in T rounds of K, or all tables at once.
+    """Relaxed adaptive projection: T rounds that measure the K worst answers of relaxed rows, or all tables at once.
 
-    `column_share` of the budget measures every column, by default 0.3, or 0.5 where thresholds are asked: they add up
-    the errors of columns. Levels below three standard deviations of that noise are counted together from then on, and
-    so are all but the 2,047 most frequent levels of a column. Each round compares relaxed rows with the data and
-    chooses K candidates, once for all, by the exponential mechanism without replacement; it measures them and fits the
-    rows to all noisy numbers.
+    `column_share` of the budget measures every column: by default 0.3, or 0.5 if the workload asks for thresholds,
+    whose answers add up the errors of columns. From then on, levels with noisy counts below three standard deviations
+    are counted together, and so are all but the 2,047 most frequent levels of a column. Each round compares relaxed
+    rows with the data, chooses K candidates by the exponential mechanism without replacement, measures them, and fits
+    the rows to all noisy numbers.
 
-    `measure="auto"` is "all" where sigma sqrt(2 log n), about the largest of its n noises, is at most a fiftieth of the
-    rows; for thresholds the same of pairs alone, if triples have more. It is "tables" otherwise, or if `rounds` or
+    `measure="all"`: no choice; every asked marginal once, and for thresholds of r columns all tables over two to r + 1
+    of them, at most three; the non-adaptive form.
+    `measure="tables"`: the candidates are tables over up to three columns of one asked clique. The score of a table is
+    its largest error |M_r(D) - M_r(p)| over cells without merged levels, minus half of sigma sqrt(2 log n_r), about the
+    error that its own noise would leave. A choice among m tables resolves errors of about (2 / epsilon) log m rows. If
+    that is more than a twentieth of the rows (a fortieth for thresholds), a choice by worst cells would be random, and
+    the score is the sum of all errors minus half of sigma n_r sqrt(2 / pi), as in AIM. The table is measured whole, at
+    the price of one of its cells. By default K is 1, and T is two for each asked column, at most 32. The last fit stops
+    before the rows follow the noise, by `restraint`; see `fit_relaxed`.
+    `measure="cells"`: the candidates are single answers, cells of asked marginals and targets of asked thresholds, as
+    published; columns, rare levels and fits are as above. By default T is 16, and T K is N sqrt(rho) / 16.
+    `measure="auto"` is "all" if the largest noise of n cells, about sigma sqrt(2 log n), is at most a fiftieth of the
+    rows; for thresholds with pairs only, if triples are too noisy. Otherwise it is "tables", as it is if `rounds` or
     `queries` are given.
-    `measure="tables"`: candidates are tables over up to three columns of one asked clique. A table's score is its
-    largest error, |M_r(D) - M_r(p)| over cells of levels of their own, less half of sigma sqrt(2 log n_r), about what
-    its noise would leave. A choice among m tables sees errors of about (2 / epsilon) log m rows; where that is more
-    than a twentieth of the rows, for thresholds a fortieth, worst cells would be chosen at random, and the score is the
-    sum of all errors less half of sigma n_r sqrt(2 / pi), as AIM has it. The table is measured whole, which costs what
-    one of its cells does. K is 1, and T two for each column asked for, 32 at most. The last rows stop before they
-    follow the noise, by `restraint`; see `fit_relaxed`.
-    `measure="cells"`: candidates are single answers, cells of asked marginals and targets of asked thresholds, as in
-    the document; columns, rare levels and fits are as above. T is 16, and T K is N sqrt(rho) / 16.
-    `measure="all"`: no choice; every asked marginal once, and for r of k columns all tables over two to r + 1 of them,
-    three at most; the non-adaptive form.
 
     `rounds`, `queries` and `rows` set T, K and the number of relaxed rows; `choice_share` is the share of a round that
     pays for its choice. A T or K tuned on the data is not private.
 
-    Privacy: rho-zCDP of the budget, by the account's filter. A score moves by at most one for each row of a unit,
-    added, removed or exchanged; a sum of errors by two for one exchanged. K choices cost K times epsilon^2 / 8.
+    Privacy: rho-zCDP of the budget, by the account's filter. Each row of a unit, added, removed or exchanged, moves a
+    score by at most one; an exchanged row moves a sum of errors by at most two. K choices cost K times epsilon^2 / 8.
     Reference: [Avent 2023, Alg. 4.1, 4.2, 4.4]; [Aydore et al. 2021]; [Durfee and Rogers 2019] for K at once.
     Differs from [Avent 2023]: K choices at once have the noise of K choices at rho_t / (2 K) each, a Gumbel scale of
     sqrt(K / rho_t), where the printed scale spends 1.5 rho_t; answers chosen before are left out by name, never by
-    position; neighbours add or remove a row, so the number of rows is noisy and known from the columns; rare levels
-    are counted together; rows start nearly alike and are fitted to noisy numbers weighted by their noise, where the
-    document starts at random, clips answers to [0, 1] and weights all alike.
+    position; neighbours add or remove a row, so the number of rows is estimated from the noisy columns; rare levels are
+    counted together; rows start nearly alike and are fitted to noisy numbers weighted by their noise, where the
+    document starts at random, clips answers to [0, 1] and weights all equally.
 
     >>> import hush
     >>> workload = hush.Workload.kway(hush.Domain({"age": 85, "sex": 2, "race": 5}), 3)
@@ -110,8 +109,8 @@ class RAP(Mechanism):
     Plan(rap, 1 tables, rho=0.5)
     """
 
-    name: ClassVar[str] = NAME
-    description: ClassVar[str] = "round by round, what relaxed rows get most wrong; of one size whatever is asked"
+    name: ClassVar[str] = "rap"
+    description: ClassVar[str] = "round by round, what relaxed rows get most wrong; fixed model size"
     workload_aware: ClassVar[bool] = True
     data_aware: ClassVar[bool] = True
     efficiency_aware: ClassVar[bool] = True
@@ -231,7 +230,7 @@ class RAP(Mechanism):
 
 
 class RAPRun:
-    """The state of one run: what is asked, and which levels have counts of their own."""
+    """The state of one run: what is asked, and which levels are merged."""
 
     def __init__(self, settings: RAP, session: Session, workload: Workload) -> None:
         self.settings = settings
@@ -239,30 +238,43 @@ class RAPRun:
         self.asked = asked_of(workload)
         self.rounds = settings.planned_rounds(workload)
         self.column_share = settings.for_columns(workload)
-        self.told_apart = LARGEST_THRESHOLD_BLUR if asks_thresholds(workload) else LARGEST_BLUR
+        self.largest_blur = LARGEST_THRESHOLD_BLUR if asks_thresholds(workload) else LARGEST_BLUR
         self.tables = 1  # to choose from
         self.levels = RunLevels(session)
-        self.kept: dict[str, int] = {}
-        self.sizes: dict[str, int] = {}
+        self.kept: dict[str, int] = {}  # how many levels of each column are not merged; they come first
 
     def run(self) -> None:
-        session, settings = self.session, self.settings
-        pool = list(candidate_tables(session.domain, self.asked))
-        self._columns(self.column_share if pool else Fraction(1))
+        session, domain = self.session, self.session.domain
+        pool = list(candidate_tables(domain, self.asked))
+
+        # Measure the columns that an interrupted run has not paid for yet, and merge their rare levels.
+        known = {table.clique for table in session.noisy_tables}
+        missing = [(name,) for name in domain if (name,) not in known]
+        if missing:
+            share = self.column_share if pool else Fraction(1)
+            cost = min(share * session.limit / len(domain), session.remaining / len(missing))
+            session.measure(missing, cost, note=f"{RAP.name}: {len(missing)} columns")
         self.levels = RunLevels.rare(session, MOST_LEVELS)
-        self._levels()
+        self.kept = {name: self.levels.cells((name,)) - (name in self.levels.codes) for name in domain}
         pool = self._scorable(pool)
         self.tables = max(len(pool), 1)
         model = self._fit(None, final=used_up(session.remaining, session.limit))
-        at_once = self._at_once()
-        if at_once:
-            model = self._measure_all(at_once)
+
+        # Measure all tables at once, with equal shares, if that is asked for or leaves little noise.
+        if at_once := self._at_once():
+            known = {table.clique for table in session.noisy_tables}
+            cliques = [clique for clique in at_once if clique not in known]
+            if cliques and not used_up(session.remaining, session.limit):
+                cost = session.remaining / len(cliques)
+                self.levels.measure(cliques, cost, note=f"{RAP.name}: {len(cliques)} tables")
+            model = self._fit(None, final=True)
+
+        # Else spend the budget in rounds, or on the columns if no table can be scored.
         while not used_up(session.remaining, session.limit):
             left = max(self.rounds - self._played(), 1)
-            share = session.remaining / left
-            play = self._cells if settings.measure == "cells" else self._tables
+            play = self._cells if self.settings.measure == "cells" else self._tables
             if pool:
-                play(model, pool, share, left == 1)
+                play(model, pool, session.remaining / left, left == 1)
             else:
                 self._columns_again()
             model = self._fit(model, final=used_up(session.remaining, session.limit))
@@ -273,70 +285,49 @@ class RAPRun:
         return -(-len(self.session.record.rounds) // each)
 
     def _at_once(self) -> list[Clique]:
-        """The tables to measure without a choice; none if rounds are to choose."""
-        ways = [whole_tables(self.session.domain, self.asked, order) for order in (LARGEST_ORDER, 2)]
-        if self.settings.measure == "all":
-            return [clique for clique in ways[0] if self._cells_of(clique) <= MOST_CELLS]
-        return next(filter(self._little_noise, ways), []) if self.settings.decides else []
+        """The tables to measure without a choice: triples or pairs whose noise rounds would hardly beat; else none.
 
-    def _little_noise(self, cliques: Sequence[Clique]) -> bool:
-        """Whether tables that share the budget beyond the columns have noise that rounds would hardly do better than.
-
-        Of noisy columns and public numbers alone, so that a resumed run decides the same.
+        Depends on noisy columns and public numbers only, so a resumed run decides the same.
         """
-        session = self.session
-        cells = sum(map(self._cells_of, cliques))
-        if not cliques or cells > MOST_AT_ONCE:
-            return False
-        stddev = session.law((1 - self.column_share) * session.limit / len(cliques)).stddev
-        return stddev * math.sqrt(2 * math.log(cells)) <= LARGEST_AT_ONCE_NOISE * self._total()
+        session, cells_of = self.session, self.levels.cells
+        ways = [whole_tables(session.domain, self.asked, order) for order in (LARGEST_ORDER, 2)]
+        if self.settings.measure == "all":
+            return [clique for clique in ways[0] if cells_of(clique) <= MOST_CELLS]
+        for cliques in ways if self.settings.decides else ():
+            cells = sum(map(cells_of, cliques))
+            if cliques and cells <= MOST_AT_ONCE:
+                stddev = session.law((1 - self.column_share) * session.limit / len(cliques)).stddev
+                if stddev * math.sqrt(2 * math.log(cells)) <= LARGEST_AT_ONCE_NOISE * self._total():
+                    return cliques
+        return []
 
     def _total(self) -> float:
-        """The number of rows, of the columns alone."""
+        """The number of rows, estimated from the columns alone."""
         session = self.session
         columns = [table for table in session.measurements if len(table.clique) == 1][: len(session.domain)]
         return estimate_total(session.domain, columns)[0]
 
-    def _columns(self, share: Fraction) -> None:
-        """Measure the columns, or those that an interrupted run has not paid for yet."""
-        session, known = self.session, {table.clique for table in self.session.noisy_tables}
-        missing = [(name,) for name in session.domain if (name,) not in known]
-        if missing:
-            cost = min(share * session.limit / len(session.domain), session.remaining / len(missing))
-            session.measure(missing, cost, note=f"{NAME}: {len(missing)} columns")
-
-    def _levels(self) -> None:
-        session = self.session
-        codes = {} if self.levels.merging is None else self.levels.merging.codes
-        for name in session.domain:
-            merged = name in codes
-            self.sizes[name] = int(codes[name].max()) + 1 if merged else session.domain[name]
-            self.kept[name] = self.sizes[name] - 1 if merged else self.sizes[name]
-
-    def _cells_of(self, clique: Clique) -> int:
-        """The cells of a table after merging rare levels."""
-        return math.prod(self.sizes[name] for name in clique)
-
     def _scorable(self, cliques: Sequence[Clique], times: int = 1) -> list[Clique]:
-        """The tables that can be counted and scored together, `times` over: the smallest, as far as memory goes.
+        """The smallest tables that memory can count and score together, with `times` numbers for each cell.
 
-        Of noisy columns and public numbers alone.
+        Depends on noisy columns and public numbers only.
         """
         most, left = min(MOST_CELLS, self.session.memory.numbers), self.session.memory.scorable_cells / times
-        kept: set[Clique] = set()
-        for clique in sorted(cliques, key=self._cells_of):
-            left -= self._cells_of(clique)
-            if kept and (left < 0 or self._cells_of(clique) > most):
+        scorable: set[Clique] = set()
+        for clique in sorted(cliques, key=self.levels.cells):
+            cells = self.levels.cells(clique)
+            left -= cells
+            if scorable and (left < 0 or cells > most):
                 break
             if self.levels.gate.can_count(clique):
-                kept.add(clique)
-        return [clique for clique in cliques if clique in kept]
+                scorable.add(clique)
+        return [clique for clique in cliques if clique in scorable]
 
     def _columns_again(self) -> None:
         """Spend all that is left on the columns."""
         session = self.session
         columns = [self.levels.query((name,)) for name in session.domain]
-        session.measure(columns, session.remaining / len(columns), note=NAME)
+        session.measure(columns, session.remaining / len(columns), note=RAP.name)
 
     def _fit(self, start: RelaxedRows | None, *, final: bool) -> RelaxedRows:
         settings = self.settings
@@ -354,17 +345,12 @@ class RAPRun:
             iterations=min(most, max(FEWEST_ITERATIONS * (4 if final else 1), int(work / products))),
         ).value
 
-    def _blocks(self, model: RelaxedRows) -> dict[str, Floats]:
-        """The rows over the levels that are measured, level by level: (levels, rows)."""
-        codes = {} if self.levels.merging is None else self.levels.merging.codes
-        blocks = {}
-        for name in self.session.domain:
-            merged = model.coarse.regrouped(name, model.block(name), codes.get(name))
-            blocks[name] = np.ascontiguousarray(merged.T)
-        return blocks
-
     def _predicted(self, model: RelaxedRows, cliques: Sequence[Clique]) -> dict[Clique, Floats]:
-        blocks = self._blocks(model)
+        """The tables of the relaxed rows, with rare levels merged as they are measured."""
+        blocks = {}  # (levels, rows) of every column
+        for name in self.session.domain:
+            merged = model.coarse.regrouped(name, model.block(name), self.levels.codes.get(name))
+            blocks[name] = np.ascontiguousarray(merged.T)
         return {
             clique: model.total * mean_product([blocks[name] for name in clique], model.weights) for clique in cliques
         }
@@ -379,19 +365,21 @@ class RAPRun:
         tables = on_grid(self._predicted(model, cliques))
         cells = np.array([tables[clique].size for clique in cliques])
         law = TopK(count, ExponentialMechanism.for_rho(choosing / count).epsilon)
-        blurred = 2 / float(law.epsilon) * math.log(len(cliques)) > self.told_apart * model.total
-        left = cells * math.sqrt(2 / math.pi) if blurred else np.sqrt(2 * np.log(np.maximum(cells, 2)))
-        steps = np.rint(PENALTY_SHARE * stddev * left / MODEL_COUNT_STEP)
+        # Score by worst cells, or by sums of errors if the choice could not resolve worst cells.
+        blurred = 2 / float(law.epsilon) * math.log(len(cliques)) > self.largest_blur * model.total
+        noise_left = cells * math.sqrt(2 / math.pi) if blurred else np.sqrt(2 * np.log(np.maximum(cells, 2)))
+        steps = np.rint(PENALTY_SHARE * stddev * noise_left / MODEL_COUNT_STEP)
         penalties = np.minimum(steps * MODEL_COUNT_STEP, LARGEST_MISFIT)
         scorer: MisfitScorer | WorstCellScorer
         if blurred:
             scorer = MisfitScorer(cliques, tables, np.ones(len(cliques)), penalties)
         else:
             scorer = WorstCellScorer(cliques, tables, self.kept, penalties)
+        # Choose privately, measure, record.
         number = self._played() + 1
-        picks = self.levels.gate.select(scorer, law, note=f"{NAME}: choice {number}")
+        picks = self.levels.gate.select(scorer, law, note=f"{RAP.name}: choice {number}")
         measuring = session.remaining if last else share - choosing
-        noisy = self.levels.measure([cliques[pick] for pick in picks], measuring / count, note=f"{NAME}: {number}")
+        noisy = self.levels.measure([cliques[pick] for pick in picks], measuring / count, note=f"{RAP.name}: {number}")
         for pick, table in zip(picks, noisy, strict=True):
             misfit = float(np.abs(tables[cliques[pick]] - table.values).sum())
             self._record(table.clique, law, table.stddev, len(cliques), misfit, float(penalties[pick]), model.size_mb)
@@ -405,62 +393,51 @@ class RAPRun:
 
     def _cells(self, model: RelaxedRows, pool: Sequence[Clique], share: Fraction, last: bool) -> None:
         """Choose the worst single answers, and measure them."""
-        session = self.session
-        known = [clique for clique, _ in self.asked if all(self.kept[name] for name in clique)]
-        able = set(self._scorable(list(dict.fromkeys(known)), ANSWER_CELLS))
-        fitting = [(clique, at_least) for clique, at_least in self.asked if clique in able]
+        session, codes = self.session, self.levels.codes
+        # The candidates: answers of tables that fit into memory, but for those that were measured before.
+        with_cells = [clique for clique, _ in self.asked if all(self.kept[name] for name in clique)]
+        scorable = set(self._scorable(list(dict.fromkeys(with_cells)), ANSWER_CELLS))
+        fitting = [(clique, at_least) for clique, at_least in self.asked if clique in scorable]
         if not fitting:
             self._columns_again()
             return
         tables = self._predicted(model, [clique for clique, _ in fitting])
         steps = [np.rint(threshold_answers(tables[clique], r) / MODEL_COUNT_STEP) for clique, r in fitting]
         answers = tuple(step * MODEL_COUNT_STEP for step in steps)
-        scorer = TargetScorer(tuple(fitting), answers, self.kept, self._known(fitting))
+        scorer = TargetScorer(tuple(fitting), answers, self.kept, self._measured_answers(fitting))
+        # Choose privately, and name the chosen answers by levels of the domain.
         count = min(self._queries(), scorer.candidates)
         choosing = self.settings.choosing * share
         law = TopK(count, ExponentialMechanism.for_rho(choosing / count).epsilon)
         number = self._played() + 1
-        picks = self.levels.gate.select(scorer, law, note=f"{NAME}: choice {number}")
+        picks = self.levels.gate.select(scorer, law, note=f"{RAP.name}: choice {number}")
         positions = scorer.positions()
-        queries = [self._query(*scorer.target(int(positions[pick]))) for pick in picks]
+        queries = []
+        for pick in picks:
+            clique, at_least, levels = scorer.target(int(positions[pick]))
+            target = tuple(
+                int(np.flatnonzero(codes[name] == level)[0]) if name in codes else level
+                for name, level in zip(clique, levels, strict=True)
+            )
+            queries.append(TargetQuery(clique, session.domain.sizes(clique), target, at_least))
         measuring = session.remaining if last else share - choosing
-        noisy = self.levels.measure(queries, measuring / count, note=f"{NAME}: {number}")
-        for answer in noisy:
+        for answer in self.levels.measure(queries, measuring / count, note=f"{RAP.name}: {number}"):
             self._record(answer.clique, law, answer.stddev, scorer.candidates, 0.0, 0.0, model.size_mb)
 
-    def _query(self, clique: Clique, at_least: int, levels: tuple[int, ...]) -> TargetQuery:
-        """The answer in levels of the domain."""
-        codes = {} if self.levels.merging is None else self.levels.merging.codes
-        target = tuple(
-            int(np.flatnonzero(codes[name] == level)[0]) if name in codes else level
-            for name, level in zip(clique, levels, strict=True)
-        )
-        return TargetQuery(clique, self.session.domain.sizes(clique), target, at_least)
-
-    def _known(self, asked: Sequence[tuple[Clique, int]]) -> tuple[int, ...]:
-        """The positions of the answers that were measured before; none if all were, so that they are chosen anew."""
+    def _measured_answers(self, asked: Sequence[tuple[Clique, int]]) -> tuple[int, ...]:
+        """The positions of the answers that were measured before; none if all were, so that rounds choose anew."""
         starts, start = {}, 0
         for clique, at_least in asked:
             starts[clique, at_least] = start
             start += math.prod(self.kept[name] for name in clique)
-        known = []
+        measured = set()
         for table in self.session.noisy_tables:
             query = table.asked
             if isinstance(query, TargetQuery) and (query.clique, query.at_least) in starts:
                 levels = self.levels.target(query).target
                 shape = [self.kept[name] for name in query.clique]
-                known.append(starts[query.clique, query.at_least] + int(np.ravel_multi_index(levels, shape)))
-        distinct = tuple(sorted(set(known)))
-        return distinct if len(distinct) < start else ()
-
-    def _measure_all(self, at_once: Sequence[Clique]) -> RelaxedRows:
-        """Every table once, with equal shares of what is left."""
-        session = self.session
-        known = {table.clique for table in session.noisy_tables}
-        cliques = [clique for clique in at_once if clique not in known]
-        if cliques and not used_up(session.remaining, session.limit):
-            self.levels.measure(cliques, session.remaining / len(cliques), note=f"{NAME}: {len(cliques)} tables")
-        return self._fit(None, final=True)
+                measured.add(starts[query.clique, query.at_least] + int(np.ravel_multi_index(levels, shape)))
+        return tuple(sorted(measured)) if len(measured) < start else ()
 
     def _record(
         self, clique: Clique, law: TopK, stddev: float, among: int, misfit: float, penalty: float, size_mb: float
@@ -481,7 +458,7 @@ class RAPRun:
 
 
 def asks_thresholds(workload: Workload) -> bool:
-    """Whether some answers need fewer than all columns of their clique to agree."""
+    """Whether some answers count rows that agree in fewer than all columns of a clique."""
     return any(term.columns_to_agree < len(term.clique) for term in workload)
 
 
@@ -491,9 +468,9 @@ def asked_of(workload: Workload) -> tuple[tuple[Clique, int], ...]:
 
 
 def whole_tables(domain: Domain, asked: Sequence[tuple[Clique, int]], largest: int = LARGEST_ORDER) -> list[Clique]:
-    """The asked marginals, and for r of k columns the tables over two to r + 1 of them, `largest` at most.
+    """The asked marginals, and for r of k columns the tables over two to r + 1 of them, at most `largest`.
 
-    None if they are too many.
+    No table at all if there would be too many.
 
     >>> whole_tables(Domain(dict.fromkeys("abc", 2)), [(("a", "b", "c"), 1), (("a", "c"), 2)])
     [('a', 'b'), ('a', 'c'), ('b', 'c')]
@@ -505,7 +482,7 @@ def whole_tables(domain: Domain, asked: Sequence[tuple[Clique, int]], largest: i
 
 
 def count_whole(asked: Sequence[tuple[Clique, int]], largest: int = LARGEST_ORDER) -> int:
-    """How many whole tables those are, counted for each clique by itself."""
+    """The number of tables that `whole_tables` lists, with those that several cliques share counted for each."""
     return sum(math.comb(len(clique), order) for clique, r in asked for order in _orders(clique, r, largest))
 
 
