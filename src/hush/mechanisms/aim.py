@@ -42,7 +42,7 @@ from hush.privacy.selection import ExponentialMechanism
 from hush.schema import Schema
 from hush.workloads import Workload
 
-CELL_BYTES = 8
+# For the predicted time and memory: the least and the most that was seen.
 SECONDS_PER_CELL = 20e-9  # of one iteration of a fit
 FIT_ITERATIONS = (10, 60)  # of a fit between rounds
 SECONDS_PER_CANDIDATE = (0.5e-3, 1.4e-3)  # in each round: sizes, counting, scoring, and a fit of a small model
@@ -50,18 +50,17 @@ ROUNDS_PLAYED = (2.5, 6.0)  # per column
 MEAN_SIZE = (0.0, 0.2)  # of the models of a run, over the largest allowed
 MEMORY_BASE = 3e8  # of Python and its libraries
 
-NAME = "aim"
 ROUNDS_PER_COLUMN = 16  # T = 16 d
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 DEFAULT_MEASURING_SHARE = 0.9
-LARGEST_COLUMN_NOISE, LARGEST_COLUMN_SHARE = 0.1, 0.5  # of the counts, and of the budget that may go to reach it
-LEAST_COLUMN_GAIN = 0.2  # of what the columns have cost; less than that is not worth measuring them again
+LARGEST_COLUMN_NOISE, LARGEST_COLUMN_SHARE = 0.1, 0.5  # of the counts; of the budget that may be spent to reach it
+LEAST_COLUMN_GAIN = 0.2  # of what the columns have cost; with less, columns are not measured again
 DEFAULT_RESTRAINT = 0.15
 ROUND_TOLERANCE, ROUND_ITERATIONS = 0.2, 60  # tolerance and most iterations of the fits between rounds
 LAST_TOLERANCE = 0.05  # tolerance of the last fit if it is restrained
-DEFAULT_RELAXED_ROWS = 300  # relaxed ones
+DEFAULT_RELAXED_ROWS = 300
 LAST_RELAXED_ITERATIONS = 400  # of the last fit of relaxed rows
-MOST_CANDIDATE_CELLS = 1 << 20  # of a table that is chosen from, where the model does not limit it
+MOST_CANDIDATE_CELLS = 1 << 20  # of a candidate, where the model does not limit its size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,15 +70,15 @@ class AIM(CapacityMechanism):
     It starts from noisy one-way tables. The candidates of a round are all subsets of the workload's cliques that keep
     the model within a share of `max_size_mb`, the share of the budget that is spent. The exponential mechanism chooses
     one with the score w_r (||M_r(D) - M_r(p)||_1 - sqrt(2/pi) s_r n_r), w_r = sum_s c_s |r and s|, where s_r is the
-    noise that the table would have. After two rounds in a row that taught less than their noise, the next ones get
-    twice the budget. The last round spends what is left.
+    noise that the table would have. After two dull rounds in a row, which changed the model by less than their noise,
+    later rounds get twice the budget. The last round spends what is left.
 
-    `estimator="relaxed"` fits relaxed rows, `rows` of them, in place of a graphical model. They have one size, so no
-    table is left out for the size of the model, but for those of more than 2^20 cells; they keep no rules.
+    `estimator="relaxed"` fits `rows` relaxed rows in place of a graphical model. Their size is fixed, so only tables of
+    more than 2^20 cells are left out; they cannot keep rules.
 
-    `share` of every round goes to measuring, the rest to choosing; `rounds` is T, the number of rounds that the first
-    shares are made for. `restraint`, from 0 to 1, is how far the last model stays from following the noise; see
-    `restrained_fit`. `merge_rare` counts levels that seem rarer than their noise together. `paper=True` is the
+    `share` of every round goes to measuring, the rest to choosing; `rounds` is T, the number of rounds that the budget
+    of the first ones is made for. `restraint`, from 0 to 1, is how far the last model stays from following the noise;
+    see `restrained_fit`. `merge_rare` counts levels that seem rarer than their noise together. `paper=True` is the
     algorithm as published.
 
     Privacy: rho-zCDP of the budget, by the account's filter; candidates depend on noisy values alone.
@@ -91,7 +90,7 @@ class AIM(CapacityMechanism):
     their counts are measured once more; the last fit is restrained.
     """
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = "aim"
     description: ClassVar[str] = "round by round, the table that the model gets most wrong for its size and the budget"
     workload_aware: ClassVar[bool] = True
     budget_aware: ClassVar[bool] = True
@@ -140,12 +139,12 @@ class AIM(CapacityMechanism):
         return 1 if self.paper else 2
 
     def columns(self, workload: Workload) -> list[str]:
-        """The columns to measure first: all of them, so that rows have no made-up column; in `paper`, those asked."""
+        """The columns to measure first: all, so that no synthetic column is made up; with `paper`, the asked ones."""
         asked = {name for clique in workload.cliques for name in clique}
         return [name for name in workload.domain if not self.paper or name in asked]
 
     def planned_rounds(self, workload: Workload) -> int:
-        """T: the number of rounds that the first shares of the budget are made for."""
+        """T: the number of rounds that the budget of the first ones is made for."""
         return self.rounds or ROUNDS_PER_COLUMN * len(self.columns(workload))
 
     def check(self, workload: Workload, budget: Budget) -> None:
@@ -217,16 +216,12 @@ class AIM(CapacityMechanism):
         most = max(int(rounds - alpha * len(columns)), 1)
         among = len(Candidates.of(workload).cliques)
         origin = f"preset {self.preset}" if self.max_size_mb is None else "max_size_mb"
+        graphical = f"{readable(1e6 * self.limit_mb)} at most ({origin})"
         merges = [("Merges", "levels that seem rarer than their noise, in all tables but the first")]
         return [
             ("Starts with", f"{len(columns):,} one-way tables, standard error {noise_text(first.stddev)} of a count"),
             ("Then", f"at most {most:,} rounds, each of which chooses one of {among:,} candidates and measures it"),
-            (
-                "Model",
-                f"{self.rows:,} relaxed rows"
-                if self.relaxed
-                else f"{readable(1e6 * self.limit_mb)} at most ({origin})",
-            ),
+            ("Model", f"{self.rows:,} relaxed rows" if self.relaxed else graphical),
             *(merges if self.merge_rare else []),
         ]
 
@@ -238,7 +233,7 @@ class AIM(CapacityMechanism):
         """
         domain, columns = workload.domain, self.columns(workload)
         cliques = Candidates.of(workload).cliques
-        largest = min(1e6 * self.limit_mb / CELL_BYTES, float(domain.size(domain.attributes)))
+        largest = min(self.limit_mb / CELL_MB, float(domain.size(domain.attributes)))
         low, high = (
             rounds * len(columns) * (scoring * len(cliques) + iterations * SECONDS_PER_CELL * size * largest)
             for rounds, scoring, iterations, size in zip(
@@ -260,13 +255,9 @@ def _time(seconds: float) -> str:
     >>> [_time(seconds) for seconds in (0.2, 14.2, 115.0, 200.0, 9000.0, 4e5)]
     ['1 s', '14 s', '120 s', '3.3 min', '2.5 h', '110 h']
     """
-    if seconds < 120:
-        return f"{_two_digits(max(seconds, 1))} s"
-    return f"{_two_digits(seconds / 60)} min" if seconds < 7200 else f"{_two_digits(seconds / 3600)} h"
-
-
-def _two_digits(number: float) -> str:
-    return f"{float(f'{number:.2g}'):g}"
+    unit, length = next((entry for entry in (("s", 1), ("min", 60)) if seconds < 120 * entry[1]), ("h", 3600))
+    number = float(f"{max(seconds, 1) / length:.2g}")
+    return f"{number:g} {unit}"
 
 
 class AIMRun:
@@ -281,8 +272,8 @@ class AIMRun:
         share = session.limit / settings.planned_rounds(workload)
         share *= settings.growth ** sum(played.annealed for played in session.record.rounds)
         self.measuring, self.choosing = self.alpha * share, (1 - self.alpha) * share
-        self.dull = 0  # rounds in a row that taught less than their noise
-        self.rounds = MisfitRounds(session, self.pool, NAME, generalized=settings.selection == "generalized")
+        self.dull = 0  # rounds in a row that changed the model by less than their noise
+        self.rounds = MisfitRounds(session, self.pool, AIM.name, generalized=settings.selection == "generalized")
 
     def run(self) -> None:
         session = self.session
@@ -304,14 +295,14 @@ class AIMRun:
         missing = [(name,) for name in self.first if (name,) not in known]
         if missing:
             share = min(self.measuring, session.remaining / (len(missing) + 1))
-            session.measure(missing, share, note=f"{NAME}: {len(missing)} columns")
+            session.measure(missing, share, note=f"{AIM.name}: {len(missing)} columns")
         if not (self.settings.paper or session.record.rounds):
             self._columns_again()
 
     def _columns_again(self) -> None:
         """Measure the columns once more if their noise is above a tenth of their counts, for half the budget at most.
 
-        The choice of tables needs accurate columns. The aim is a mean of sqrt(2/pi) sigma n_i / N over columns of 0.1.
+        The choice of tables needs accurate columns. The target: sqrt(2/pi) sigma n_i / N = 0.1 on average over columns.
         """
         session, count = self.session, len(self.first)
         total = estimate_total(session.domain, session.measurements)[0]
@@ -322,7 +313,7 @@ class AIMRun:
         spent = float(session.limit - session.remaining)
         if cost > (1 + LEAST_COLUMN_GAIN) * spent:
             more = Fraction(cost - spent) / count
-            session.measure([(name,) for name in self.first], more, note=f"{NAME}: {count} columns again")
+            session.measure([(name,) for name in self.first], more, note=f"{AIM.name}: {count} columns again")
 
     def _fit(self, final: bool) -> Distribution:
         session, settings = self.session, self.settings
@@ -343,7 +334,7 @@ class AIMRun:
         return restrained_fit(session, settings.restraint, loss=settings.fit_loss, tolerance=LAST_TOLERANCE).value
 
     def _round(self, model: Distribution, final: bool) -> Distribution:
-        """Choose, measure and fit; anneal after `patience` rounds that moved the model less than their noise."""
+        """Choose, measure and fit; after `patience` dull rounds, later ones get a larger share of the budget."""
         session = self.session
         indices, sizes = self._candidates(model)
         cliques = [self.pool.cliques[index] for index in indices]
@@ -366,27 +357,24 @@ class AIMRun:
     def _candidates(self, model: Distribution) -> tuple[Integers, Floats]:
         """The indices of the tables that keep the model within the limit of this round, and its size with each.
 
-        Tables inside a node of the model add nothing to it, so there are always some. No model is larger than the
-        table over all columns.
+        There are always some, since tables inside a node of the model add nothing to its size. No model is larger than
+        the table over all columns.
         """
-        session = self.session
+        session, cliques = self.session, self.pool.cliques
         if not isinstance(model, GraphicalModel):
-            cells = np.array([float(session.domain.size(clique)) for clique in self.pool.cliques])
-            indices = self._affordable(np.flatnonzero(cells <= max(MOST_CANDIDATE_CELLS, cells.min())))
-            return indices, np.full(len(indices), model.size_mb)
-        spent = 1 - (session.remaining - self.measuring - self.choosing) / session.limit
-        limit = max(float(spent) * self.settings.limit_mb, model.size_mb)
-        whole = CELL_MB * session.domain.size()
-        if whole <= limit:
-            indices = self._affordable(np.arange(len(self.pool.cliques)))
-            return indices, np.full(len(indices), whole)
-        sizes = self.settings.sizes_mb(session.domain, session.cliques, self.pool.cliques, model.tree, limit_mb=limit)
-        indices = self._affordable(np.flatnonzero(sizes <= limit))
+            cells = np.array([float(session.domain.size(clique)) for clique in cliques])
+            sizes = np.where(cells <= max(MOST_CANDIDATE_CELLS, cells.min()), model.size_mb, np.inf)
+            limit = model.size_mb
+        else:
+            spent = 1 - (session.remaining - self.measuring - self.choosing) / session.limit
+            limit = max(float(spent) * self.settings.limit_mb, model.size_mb)
+            whole = CELL_MB * session.domain.size()
+            sizes = np.full(len(cliques), whole)
+            if whole > limit:
+                sizes = self.settings.sizes_mb(session.domain, session.cliques, cliques, model.tree, limit_mb=limit)
+        indices = np.flatnonzero(sizes <= limit)
+        indices = indices[session.memory.affordable(self.rounds.levels.cells(cliques[index]) for index in indices)]
         return indices, sizes[indices]
-
-    def _affordable(self, indices: Integers) -> Integers:
-        cells = [self.rounds.levels.cells(self.pool.cliques[index]) for index in indices]
-        return indices[self.session.memory.affordable(cells)]
 
     def _penalties(self, cliques: Sequence[Clique], stddev: float) -> Floats:
         """sqrt(2/pi) s_r n_r: the L1 error that a table has once it is measured.
@@ -405,7 +393,7 @@ class AIMRun:
 def restrained_fit(session: Session, restraint: float, **options: Any) -> Solution[GraphicalModel]:
     """The model of all noisy tables, stopped before it follows their noise; post-processing.
 
-    The true tables have an expected loss of m / 2 for m noisy numbers; the least loss L is smaller because it fits
+    The true tables have an expected loss of m / 2 for m noisy numbers; the least loss L is smaller, since it also fits
     noise. The descent from independent columns ends at L + restraint (m / 2 - L).
 
     Reference: after the discrepancy principle of [Morozov 1966], which ends at m / 2, too early here.

@@ -2,15 +2,16 @@
 
 The candidates are all subsets of the cliques of a workload. `MisfitScorer` scores them, `MisfitRounds` selects and
 measures one, and `LastScores` keeps what error bounds are made from. `WorstCellScorer` scores tables by their worst
-cells, `TargetScorer` single answers of marginals and thresholds.
+cells, `TargetScorer` scores single answers of marginals and thresholds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -53,28 +54,20 @@ class Candidates:
     @classmethod
     def of(cls, workload: Workload) -> Candidates:
         """The candidates of a workload, each clique in domain order, small ones first."""
-        domain = workload.domain
-        closure = Closure.of(domain, workload.cliques)
+        closure = Closure.of(workload.domain, workload.cliques)
         cliques = sorted((clique for clique in closure if clique), key=len)
-        members = _members(domain.attributes, workload.cliques)
-        importance = np.asarray(workload.weights) @ members  # of each attribute: sum of c_s over the s that have it
-        return cls(tuple(cliques), _members(domain.attributes, cliques) @ importance)
-
-
-def _members(attributes: Clique, cliques: Sequence[Clique]) -> Floats:
-    """One row per clique, with a one for each of its attributes."""
-    axis = {name: index for index, name in enumerate(attributes)}
-    members = np.zeros((len(cliques), len(attributes)))
-    for row, clique in enumerate(cliques):
-        members[row, [axis[name] for name in clique]] = 1.0
-    return members
+        importance = dict.fromkeys(workload.domain, 0.0)  # of each attribute: the sum of c_s over the s that have it
+        for clique, weight in zip(workload.cliques, workload.weights, strict=True):
+            for name in clique:
+                importance[name] += float(weight)
+        return cls(tuple(cliques), np.array([sum(importance[name] for name in clique) for clique in cliques]))
 
 
 Slack = tuple[Floats, Floats]  # slack_r and slope_r of `Scored`
 
 
 def exponential_slack(weights: Floats, unit: float, epsilon: float) -> Slack:
-    """How far every score may be above the chosen one, over its weight, for the exponential mechanism.
+    """The most that every score may be above the chosen one, over its weight, for the exponential mechanism.
 
     Delta = max w_r unit: q_r <= q_t + (2 Delta / epsilon)(log k + l), except with probability exp(-l).
     """
@@ -111,7 +104,7 @@ class LastScores:
     def note(
         self, number: int, indices: Integers, tables: Mapping[Clique, Floats], penalties: Floats, slack: Slack
     ) -> None:
-        """Put a choice on record."""
+        """Record a choice."""
         self._rounds[indices] = number
         self._penalties[indices] = penalties
         self._slacks[indices], self._slopes[indices] = slack
@@ -172,22 +165,22 @@ class MisfitScorer:
 
     def misfits(self, counts: Counts) -> Floats:
         """||M_r(D) - M_r(p)||_1 of every candidate; private."""
-        return np.array([float(np.abs(self._gap(clique, counts)).ravel(order="K").sum()) for clique in self.cliques])
-
-    def _gap(self, clique: Clique, counts: Counts) -> Floats:
-        exact = counts[clique] if self.merging is None else self.merging.table(clique, counts[clique])
-        return np.asarray(exact - self.tables[clique])
+        misfits = np.zeros(len(self.cliques))
+        for index, clique in enumerate(self.cliques):
+            exact = counts[clique] if self.merging is None else self.merging.table(clique, counts[clique])
+            misfits[index] = np.abs(np.asarray(exact - self.tables[clique])).ravel(order="K").sum()
+        return misfits
 
     @property
     def row_norms(self) -> RowNorms:
-        """The L1 distance that a row moves a table by, times the largest weight."""
+        """The L1 distance by which a row moves a table, times the largest weight."""
         largest = Fraction(float(self.weights.max()))
         return RowNorms.of_number(largest * ONE_CELL.l1, largest * ONE_CELL.gap_l1)
 
     def scores(self, counts: Counts, bound: Fraction) -> Scores:
-        """The scores, each with a share of the bound: its weight over the largest.
+        """The scores; each has the sensitivity bound times its weight over the largest weight.
 
-        Differences of counts and multiples of 2^-10 add up exactly below 2^43, in any order; the two remaining
+        Differences between counts and multiples of 2^-10 add up exactly below 2^43, in any order; the two remaining
         operations round once each.
         """
         if np.abs(self.penalties).max() > LARGEST_MISFIT:
@@ -195,9 +188,9 @@ class MisfitScorer:
         misfits = np.minimum(self.misfits(counts), LARGEST_MISFIT)
         largest = float(self.weights.max())
         unit, most = float_up(bound / Fraction(largest)), float_up(bound)
-        own = np.minimum(np.nextafter(unit * self.weights, np.inf), most)
+        sensitivities = np.minimum(np.nextafter(unit * self.weights, np.inf), most)
         error = 8 * largest * 2.0**-53 * LARGEST_MISFIT
-        return Scores(self.weights * (misfits - self.penalties), most, error, own)
+        return Scores(self.weights * (misfits - self.penalties), most, error, sensitivities)
 
 
 def on_grid(tables: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
@@ -206,21 +199,18 @@ def on_grid(tables: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
 
 
 def check_epsilon(epsilon: Fraction, candidates: int) -> None:
-    """Refuse a choice whose normalised scores, of at most 2^40 + (2/epsilon) log(k/beta), are too large to draw from.
-
-    >>> check_epsilon(Fraction(1, 1000), 50)
-    """
+    """Refuse a choice whose normalised scores, at most 2^40 + (2/epsilon) log(k/beta), are too large to draw from."""
     if Fraction(2 * math.log(max(candidates, 2) / FAILURE_PROBABILITY)) > epsilon * Fraction(LARGEST_SHIFT):
         raise BudgetError(
-            f"a choice by epsilon={float(epsilon):.3g} among {candidates:,} tables is too small for the generalised "
+            f"a choice with epsilon={float(epsilon):.3g} among {candidates:,} tables is too small for the generalised "
             "exponential mechanism; raise the budget or use selection='exponential'"
         )
 
 
 class MisfitRounds:
-    """Rounds of a run, each a choice by the exponential mechanism and the noisy table that was chosen.
+    """Rounds of a run: each chooses a table by the exponential mechanism and measures it.
 
-    `generalized` chooses by the generalised exponential mechanism, where scores have sensitivities of their own.
+    `generalized` chooses by the generalised exponential mechanism, in which every score has its own sensitivity.
 
     Privacy: candidates, model tables and penalties are public; see `MisfitScorer` for the scores.
     Reference: [AIM, Alg. 1 and Eq. 1].
@@ -237,19 +227,20 @@ class MisfitRounds:
     def play(
         self,
         indices: Integers,  # of the candidates in the pool
-        tables: Mapping[Clique, Floats],  # of the model as they would be measured, rounded by `on_grid`
+        tables: Mapping[Clique, Floats],  # of the model, with levels merged as measured, rounded by `on_grid`
         penalties: Floats,  # (candidates,)
         sizes_mb: Floats,  # (candidates,) of the model with each of them
         *,
         choosing: Fraction,
         measuring: Fraction | None,  # None spends all that is left
     ) -> Round:
-        """Choose a candidate and measure it; the caller puts the round on record with `session.ended`."""
+        """Choose a candidate and measure it; the caller records the round with `session.ended`."""
         session, number = self.session, len(self.session.record.rounds) + 1
         cliques = tuple(self.pool.cliques[index] for index in indices)
         penalties = np.minimum(penalties, LARGEST_MISFIT)
         weights, unit = self.pool.weights[indices], float(session.bound.l1)
         scorer = MisfitScorer(cliques, tables, weights, penalties, self.levels.merging)
+        # Choose one candidate privately, and note how far the others may be off.
         law = (GeneralizedExponentialMechanism if self._generalized else ExponentialMechanism).for_rho(choosing)
         if self._generalized:
             check_epsilon(law.epsilon, len(cliques))
@@ -260,6 +251,7 @@ class MisfitRounds:
         else:
             slack = exponential_slack(weights, unit, epsilon)
         self.last.note(number - 1, indices, {clique: tables[clique] for clique in cliques}, penalties, slack)
+        # Measure the chosen table.
         cost = session.remaining if measuring is None else measuring
         (noisy_table,) = session.measure([self.levels.query(cliques[pick])], cost, note=f"{self._name}: round {number}")
         return Round(
@@ -277,7 +269,7 @@ class MisfitRounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorstCellScorer:
-    """max |M_r(D) - M_r(p)| over the first `kept` levels of every column, less a penalty, for every candidate r.
+    """max |M_r(D) - M_r(p)| over the first `kept` levels of every column, minus a penalty, for every candidate r.
 
     Scores are exact: counts are whole, tables and penalties are multiples of 2^-10, and nothing is added up. Scores are
     cut off at 2^36.
@@ -289,14 +281,11 @@ class WorstCellScorer:
     tables: Mapping[Clique, Floats]  # of the model, as `on_grid` rounds them
     kept: Mapping[str, int]
     penalties: Floats
+    row_norms: ClassVar[RowNorms] = RowNorms.of_number(1, 1)
 
     @property
     def candidates(self) -> int:
         return len(self.cliques)
-
-    @property
-    def row_norms(self) -> RowNorms:
-        return RowNorms.of_number(1, 1)
 
     def scores(self, counts: Counts, bound: Fraction) -> Scores:
         worst = np.zeros(len(self.cliques))
@@ -309,9 +298,9 @@ class WorstCellScorer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetScorer:
-    """|q(D) - q(p)| for single answers q: the targets, of levels of their own, of marginals and thresholds.
+    """|q(D) - q(p)| for single answers q: the targets of marginals and thresholds, over levels that are not merged.
 
-    `left_out` are positions of answers that are known already; they are chosen from no more.
+    `left_out` are positions of answers that were measured before and are no longer candidates.
 
     Privacy: a row added, removed or exchanged moves an answer by at most one. Everything but the counts is public.
     """
@@ -320,6 +309,7 @@ class TargetScorer:
     answers: tuple[Floats, ...]  # of the model, on the grid
     kept: Mapping[str, int]
     left_out: tuple[int, ...]
+    row_norms: ClassVar[RowNorms] = RowNorms.of_number(1, 1)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -327,16 +317,12 @@ class TargetScorer:
 
     @property
     def every(self) -> int:
-        """The number of answers, those known already among them."""
+        """The number of answers, with those that are left out."""
         return sum(math.prod(self.kept[name] for name in clique) for clique, _ in self.asked)
 
     @property
     def candidates(self) -> int:
         return self.every - len(self.left_out)
-
-    @property
-    def row_norms(self) -> RowNorms:
-        return RowNorms.of_number(1, 1)
 
     def positions(self) -> Integers:
         """The positions of the candidates among all answers."""
@@ -352,7 +338,7 @@ class TargetScorer:
         return Scores(np.delete(flat, self.left_out), float_up(bound))
 
     def target(self, position: int) -> tuple[Clique, int, tuple[int, ...]]:
-        """The clique, how many columns are to agree, and the levels of an answer by its position."""
+        """The clique of the answer at a position, how many columns are to agree, and its levels."""
         for clique, at_least in self.asked:
             shape = [self.kept[name] for name in clique]
             if position < math.prod(shape):

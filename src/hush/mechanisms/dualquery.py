@@ -19,7 +19,7 @@ from hush.core.validation import check_number, check_whole
 from hush.inference.factors import Factors
 from hush.mechanisms.mechanism import NOT_ITS_ROUNDS, CapacityMechanism
 from hush.mechanisms.plan import Plan
-from hush.mechanisms.session import Session
+from hush.mechanisms.session import Session, measure_columns
 from hush.models.fit_arguments import estimate_total
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.models.graphical.likelihood import SquaredLoss
@@ -37,8 +37,6 @@ from hush.schema import Schema
 from hush.workloads import Workload
 
 LARGEST_GAP = 2**36  # rows; the largest score that is still on the grid of private choices
-
-NAME = "dualquery"
 MOST_CELLS = 1 << 20  # to draw queries from
 DRAWN_BYTES = 128  # of a cell whose two queries may be drawn: scores, their law, and the likelihood of the draws
 MOST_REFUSED_TABLES = 500  # stop after so many tables in a row that the model has no room for
@@ -49,7 +47,7 @@ FIT_TOLERANCE = 0.1  # of the fit; a closer one would fit the randomness of the 
 
 @dataclass(frozen=True, kw_only=True)
 class DualQuery(CapacityMechanism):
-    """Multiplicative weights over queries: those that a growing set of rows answers badly are drawn, and rows added.
+    """Multiplicative weights over queries: each turn draws queries that the rows answer badly, and adds a row for them.
 
     `column_share` of the budget measures all columns, which give the total N. The queries are the cells of the
     workload's tables, each once for more rows than expected and once for fewer. Tables join the game by weight, then by
@@ -76,7 +74,7 @@ class DualQuery(CapacityMechanism):
     Plan(dualquery, 3 tables, rho=0.5)
     """
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = "dualquery"
     description: ClassVar[str] = "every column, then queries that synthetic rows answer badly, drawn in a private game"
     workload_aware: ClassVar[bool] = True
     budget_aware: ClassVar[bool] = True
@@ -124,7 +122,7 @@ class DualQuery(CapacityMechanism):
         counts = Counter(draw.turn if isinstance(draw, Draw) else 0 for draw in release.rounds)
         strange = any(draw.clique not in tables for draw in release.rounds)
         if strange or any(not 2 <= turn <= turns or count > draws for turn, count in counts.items()):
-            raise DataError(NOT_ITS_ROUNDS.format(name=NAME))
+            raise DataError(NOT_ITS_ROUNDS.format(name=self.name))
 
     def memory(self, plan: Plan, schema: Schema) -> int:
         """The queries of the game, each twice, and the fit of the model of all its tables."""
@@ -141,17 +139,16 @@ class DualQuery(CapacityMechanism):
         return DrawsRecord(plan.domain)
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
-
         size = "as many turns as the budget allows" if self.turns is None else f"{self.turns:,} turns"
         each = "" if self.draws is None else f" of {self.draws:,} draws"
+        columns = f"{len(plan.domain):,} columns with {self.column_share:.0%} of the budget"
         return [
-            ("Measures", f"{len(plan.domain):,} columns by {self.column_share:.0%} of the budget, and no other table"),
-            ("Draws", f"queries, that is cells of the tables asked, in {size}{each}, by {1 - self.column_share:.0%}"),
-            ("Model", f"of at most {self.limit_mb:g} MB; tables that it has no room for are not drawn from"),
+            ("Measures", f"{columns}, and no other table"),
+            ("Draws", f"queries, the cells of asked tables, in {size}{each}, with {1 - self.column_share:.0%}"),
+            ("Model", f"of at most {self.limit_mb:g} MB; tables that would make it larger are not drawn from"),
         ]
 
     def work(self, workload: Workload) -> str:
-
         turns = self.turns or MOST_TURNS
         draws = (turns - 1) * (self.draws or turns)
         return (
@@ -193,7 +190,6 @@ class DualQuery(CapacityMechanism):
         return self.turns or turns, self.draws or turns
 
     def run(self, session: Session, plan: Plan) -> None:
-
         DualQueryRun(self, session, plan.workload).run()
 
 
@@ -209,15 +205,11 @@ class DualQueryRun:
 
     def run(self) -> None:
         session, settings, game = self.session, self.settings, self.game
-        known = {table.clique for table in session.noisy_tables}
-        missing = [(name,) for name in session.domain if (name,) not in known]
-        if missing:
-            share = min(Fraction(settings.column_share) * session.limit, session.remaining / 2)
-            session.measure(missing, share / len(session.domain), note=f"{NAME}: {len(missing)} columns")
-        exact = estimate_total(session.domain, session.measurements)[0]
-        total = max(round(exact), 1)
+        measure_columns(session, settings.column_share, settings.name)
+        estimate = estimate_total(session.domain, session.measurements)[0]
+        total = max(round(estimate), 1)
         rho = float((1 - Fraction(settings.column_share)) * session.limit)
-        turns, draws = settings.planned(rho, exact, game.cells, self.unit)
+        turns, draws = settings.planned(rho, estimate, game.cells, self.unit)
         game.answer(game.uniform(draws))
         for turn in range(2, turns + 1):
             game.answer(self._turn(turn, turns, draws, total))
@@ -237,7 +229,7 @@ class DualQueryRun:
         while len(known) < draws and not used_up(session.remaining, session.limit):
             weight = (turn - 1) ** 2
             cost = session.remaining * weight / ((draws - len(known)) * weight + later)
-            number, law = session.select(scorer, cost, note=f"{NAME}: turn {turn}, draw {len(known) + 1}")
+            number, law = session.select(scorer, cost, note=f"{DualQuery.name}: turn {turn}, draw {len(known) + 1}")
             clique, cell, sign = game.query(number)
             known.append(number)
             session.ended(
@@ -270,15 +262,11 @@ class CellScorer:
 
     cliques: tuple[Clique, ...]
     expected: Integers  # h of the cells of all tables, one after another in row-major order
+    row_norms: ClassVar[RowNorms] = RowNorms.of_number(1, 1)  # exchanging a row moves a cell no further than adding it
 
     @property
     def candidates(self) -> int:
         return 2 * len(self.expected)
-
-    @property
-    def row_norms(self) -> RowNorms:
-        """Exchanging a row moves one cell no further than adding it does."""
-        return RowNorms.of_number(1, 1)
 
     def scores(self, counts: Counts, bound: Fraction) -> Scores:
         gaps = np.concatenate([counts[clique].ravel() for clique in self.cliques]) - self.expected
@@ -356,18 +344,18 @@ class QueryGame:
 def best_row(sizes: Sequence[int], codes: Integers, signs: Floats, generator: np.random.Generator) -> Integers:
     """A row with a large sum of the signs of the queries that count it; `codes` is -1 for columns not in a query.
 
-    Coordinate ascent from random rows, each made to meet one query of positive sign; ties are broken at random. Finding
+    Coordinate ascent from random rows, each made to meet one query of positive sign; ties are broken at random. To find
     the best row of all is hard in general.
 
     Reference: [Gaboardi et al. 2014, sec. 4.3], where an integer program is solved.
     """
     columns = np.flatnonzero((codes >= 0).any(axis=0))
-    wanted = np.flatnonzero(signs > 0)
+    positive = np.flatnonzero(signs > 0)
     best, largest = np.zeros(len(sizes), dtype=np.int64), -np.inf
     for _ in range(ROW_SEARCH_STARTS):
         row = generator.integers(np.asarray(sizes, dtype=np.int64))
-        if len(wanted):
-            query = codes[wanted[generator.integers(len(wanted))]]
+        if len(positive):
+            query = codes[positive[generator.integers(len(positive))]]
             row = np.where(query >= 0, query, row)
         value = -np.inf
         for _ in range(ROW_SEARCH_SWEEPS):

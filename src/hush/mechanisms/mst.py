@@ -26,7 +26,6 @@ from hush.privacy.account import used_up
 from hush.schema import Schema
 from hush.workloads import Workload
 
-NAME = "mst"
 STAGE_SHARE = Fraction(1, 3)
 
 
@@ -48,7 +47,7 @@ class MST(CapacityMechanism):
     probability, since all are scored against the model of the columns.
     """
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = "mst"
     description: ClassVar[str] = "every column, then the pairs of columns of a maximum spanning tree"
     reference: ClassVar[str] = "McKenna et al. 2021"
 
@@ -60,12 +59,10 @@ class MST(CapacityMechanism):
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         d = len(plan.domain)
+        pairs = f"{d:,} columns and {d - 1:,} pairs of them, whatever is asked, with a third of the budget each"
         return [
-            (
-                "Measures",
-                f"{d:,} columns and {d - 1:,} pairs of them, whatever is asked, by a third of the budget each",
-            ),
-            ("Chooses", f"the pairs, by a third of the budget; the model takes at most {self.limit_mb:g} MB"),
+            ("Measures", pairs),
+            ("Chooses", f"the pairs, with a third of the budget; the model takes at most {self.limit_mb:g} MB"),
             *([("Merges", "levels that seem rarer than their noise, in all pairs")] if self.merge_rare else []),
         ]
 
@@ -91,8 +88,8 @@ class MST(CapacityMechanism):
         if not session.noisy_tables:
             cost = min(STAGE_SHARE * session.limit, session.remaining / 2) if pairs else session.remaining
             cost /= len(columns)
-            session.measure(columns, cost, note=f"{NAME}: {len(columns)} columns")
-        rounds = MisfitRounds(session, Candidates(pairs, np.ones(len(pairs))), NAME)
+            session.measure(columns, cost, note=f"{self.name}: {len(columns)} columns")
+        rounds = MisfitRounds(session, Candidates(pairs, np.ones(len(pairs))), self.name)
         if self.merge_rare:
             rounds.levels = RunLevels.rare(session)
         if not used_up(session.remaining, session.limit):
@@ -100,7 +97,7 @@ class MST(CapacityMechanism):
         session.scored = rounds.last.scored(session.fit().value, rounds.levels.merging) if pairs else None
 
     def _tree(self, rounds: MisfitRounds) -> None:
-        """Choose pairs until none joins two components; the last of d - 1 gets all that remains of the budget."""
+        """Choose pairs until none joins two components; the last of d - 1 gets the rest of the budget."""
         session, pool = rounds.session, rounds.pool
         singles = [table for table in session.measurements if len(table.clique) == 1]
         model = fit_model(session.domain, singles, constraints=session.constraints).value
@@ -122,7 +119,8 @@ class MST(CapacityMechanism):
         if not used_up(session.remaining, session.limit):
             again: list[Clique] = edges or [(name,) for name in session.domain]
             queries = [rounds.levels.query(clique) for clique in again]
-            session.measure(queries, session.remaining / len(queries), note=f"{NAME}: {len(queries)} tables once more")
+            note = f"{self.name}: {len(queries)} tables once more"
+            session.measure(queries, session.remaining / len(queries), note=note)
 
     def _sizes(self, session: Session, edges: Sequence[Clique], pairs: Sequence[Clique]) -> Floats:
         """The size of the model with each pair; infinite for pairs within one component.

@@ -21,7 +21,6 @@ from hush.privacy.budget import Budget
 from hush.schema import Schema
 from hush.workloads import Workload
 
-NAME = "mwem"
 COUNT_SHARE = Fraction(1, 100)  # of the budget, for the number of rows
 ROUND_TOLERANCE = 0.1  # tolerance of the fits between rounds, in standard deviations
 
@@ -36,7 +35,7 @@ class MWEM(CapacityMechanism):
     `max_size_mb` are left out.
 
     `rounds` is T. By default it is the number of columns in the workload, or of its tables if they are fewer: known
-    beforehand, and enough to see every column. A T tuned on the data is not private.
+    beforehand, and enough to measure every column. A T tuned on the data is not private.
 
     Privacy: rho-zCDP of the budget, by the account's filter; candidates depend on noisy values alone.
     Reference: [MWEM, Fig. 1]; [AIM, Alg. 1]. Differs from [AIM]: the number of rows, which the printed algorithm takes
@@ -47,7 +46,7 @@ class MWEM(CapacityMechanism):
     4
     """
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = "mwem"
     description: ClassVar[str] = "round by round, the asked table that the model gets most wrong; rounds are given"
     workload_aware: ClassVar[bool] = True
     efficiency_aware: ClassVar[bool] = False
@@ -96,7 +95,6 @@ class MWEM(CapacityMechanism):
         return self.within(plan.domain, tables_of(plan.workload))
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
-
         rounds, tables = self.planned_rounds(plan.workload), len(tables_of(plan.workload))
         each = float((1 - COUNT_SHARE) * plan.rho / rounds)
         return [
@@ -105,38 +103,32 @@ class MWEM(CapacityMechanism):
         ]
 
     def work(self, workload: Workload) -> str:
-
         return f"{self.planned_rounds(workload):,} fits of models of at most {self.limit_mb:g} MB"
 
     def run(self, session: Session, plan: Plan) -> None:
         """All rounds, or those that an interrupted run has left."""
         if not session.noisy_tables:
-            session.measure([()], COUNT_SHARE * session.limit, note=f"{NAME}: number of rows")
+            session.measure([()], COUNT_SHARE * session.limit, note=f"{self.name}: number of rows")
         cliques = tables_of(plan.workload)
-        rounds = MisfitRounds(session, Candidates(cliques, np.ones(len(cliques))), NAME)
+        cells = np.array([float(session.domain.size(clique)) for clique in cliques])
+        rounds = MisfitRounds(session, Candidates(cliques, np.ones(len(cliques))), self.name)
         share = (1 - COUNT_SHARE) * session.limit / self.planned_rounds(plan.workload)
         while not used_up(session.remaining, session.limit):
-            self._round(rounds, share)
+            model = session.fit(tolerance=ROUND_TOLERANCE).value
+            sizes = self.sizes_mb(session.domain, session.cliques, cliques, model.tree)
+            indices = np.flatnonzero(sizes <= self.limit_mb)
+            indices = indices[session.memory.affordable(cells[indices])]
+            final = session.remaining < 2 * share  # a round that leaves less than another one's share spends everything
+            played = rounds.play(
+                indices,
+                on_grid(model.many([cliques[index] for index in indices])),
+                cells[indices],
+                sizes[indices],
+                choosing=(session.remaining if final else share) / 2,
+                measuring=None if final else share / 2,
+            )
+            session.ended(played)
         session.scored = rounds.last.scored(session.fit().value)
-
-    def _round(self, rounds: MisfitRounds, share: Fraction) -> None:
-        """Fit, choose and measure; a round that leaves less than another round's share spends everything."""
-        session, pool = rounds.session, rounds.pool
-        model = session.fit(tolerance=ROUND_TOLERANCE).value
-        sizes = self.sizes_mb(session.domain, session.cliques, pool.cliques, model.tree)
-        indices = np.flatnonzero(sizes <= self.limit_mb)
-        indices = indices[session.memory.affordable(session.domain.size(pool.cliques[index]) for index in indices)]
-        cliques = [pool.cliques[index] for index in indices]
-        final = session.remaining < 2 * share
-        played = rounds.play(
-            indices,
-            on_grid(model.many(cliques)),
-            np.array([float(session.domain.size(clique)) for clique in cliques]),
-            sizes[indices],
-            choosing=(session.remaining if final else share) / 2,
-            measuring=None if final else share / 2,
-        )
-        session.ended(played)
 
 
 def tables_of(workload: Workload) -> tuple[Clique, ...]:

@@ -64,8 +64,8 @@ class MemoryRoom:
         """How many cells a choice may score where its candidates depend on noisy numbers: a quarter of the memory."""
         return min(self.free / 4 / SCORED_BYTES, self.gate.countable_cells)
 
-    def affordable(self, cells: Iterable[int]) -> Booleans:
-        """Which tables of so many cells there is memory to measure; the smallest, if there is for none."""
+    def affordable(self, cells: Iterable[float]) -> Booleans:
+        """Which tables, given by their numbers of cells, fit into memory; the smallest if none does."""
         sizes = np.array(list(map(float, cells)))
         return np.asarray(sizes <= max(self.numbers, float(sizes.min(initial=np.inf))))
 
@@ -202,3 +202,12 @@ class Session:
         fitted = fitter(self.domain, self.measurements, constraints=self.constraints, **options)
         self.model = fitted
         return fitted
+
+
+def measure_columns(session: Session, share: float, name: str) -> None:
+    """Measure the columns that an interrupted run has not paid for, at most with a `share` of the budget for all."""
+    known = {table.clique for table in session.noisy_tables}
+    missing = [(column,) for column in session.domain if (column,) not in known]
+    if missing:
+        cost = min(Fraction(share) * session.limit, session.remaining / 2) / len(session.domain)
+        session.measure(missing, cost, note=f"{name}: {len(missing)} columns")
