@@ -32,7 +32,7 @@ from hush.mechanisms.session import Session
 from hush.privacy.budget import Budget
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
-from hush.privacy.partition_laws import Cuts, NoisyPartition, PartitionMechanism, SplittingTree
+from hush.privacy.partition_laws import NoisyPartition, PartitionMechanism, SplittingTree
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.release.histogram_record import (
     LARGEST_CELLS,
@@ -45,8 +45,6 @@ from hush.schema import Boolean, Categorical, Schema
 from hush.strategies.strategy import NoiseKind
 from hush.workloads import Workload
 
-NAME = "dawa"
-
 # Probing. The signal is the number of rows over the noise that one count would have with all of the budget. The values
 # are the best of a few tried on generated histograms of many shapes; none depends on a table.
 ROWS_PROBE_SHARES = Fraction(1, 100), Fraction(4, 100)  # of the first probe of the number of rows, and of a second one
@@ -56,18 +54,16 @@ MAP_BUCKETS_PER_SIGNAL = 16.0  # of a map, whose blocks are joined after they ar
 SIGNAL_FOR_SINGLE_LEVELS = 5.0  # per cell: from here on every level is counted by itself
 PROBE_NOISE_RATIO = 0.7  # the noise of a probe of the bias, over what coarser buckets could gain
 LARGEST_PROBE_SHARE = Fraction(15, 100)
-COARSENING = {1: 8, 2: 2}  # how many times fewer pieces an axis has from one probe to the next, by dimension
+COARSENING_FACTORS = {1: 8, 2: 2}  # by dimension: how many times fewer buckets an axis has from one probe to the next
 
 # Partitions chosen privately, for comparison.
-PARTITIONS = ("grids", "noisy-costs", "exponential", "tree")
 INTERVAL_BYTES = {"noisy-costs": 32, "exponential": 240}  # of a candidate for a bucket
-NOISY_COST_OFFSET = Fraction(
-    2
-)  # extra cost per bucket, in scales of its noise: else the search harvests negative noise
-PRIOR_RATES = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))  # per bucket: the data choose among them
-LARGEST_BUCKET_COST = 1 << 30  # keeps sums of costs in whole numbers of 64 bits
-PAPER_COST_STEPS = 4  # of a cost of one row, in which deviations about a mean are rounded
-LARGEST_QUERY_MATRIX = 1 << 24  # numbers up to which the greedy tree takes the very queries of the workload
+# The extra cost of a bucket, in scales of its noise. Without it, the search would collect buckets with negative noise.
+NOISY_COST_OFFSET = Fraction(2)
+PRIOR_RATES = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))  # of buckets; the private choice takes one
+LARGEST_BUCKET_COST = 1 << 30  # keeps sums of costs within 64 bits
+PAPER_COST_STEPS = 4  # per row: deviations from a mean are rounded to quarters of a row
+LARGEST_QUERY_MATRIX = 1 << 24  # numbers up to which the greedy tree takes the workload's own queries
 
 
 class Axes(NamedTuple):
@@ -79,7 +75,7 @@ class Axes(NamedTuple):
 
 
 class Grids(NamedTuple):
-    """Grids of some fineness, and what is measured on them, with the error that this will have in units of noise."""
+    """Grids of a given fineness, and what is measured on them, with its predicted error in units of noise."""
 
     pieces: int
     grids: tuple[AxisGrid, ...]
@@ -102,7 +98,7 @@ def axes_of(workload: Workload) -> Axes:
         for name, block in zip(term.clique, term.blocks, strict=True):
             asked.setdefault(name, []).append(block)
     if not asked:
-        raise WorkloadError(f"{NAME} makes a histogram of a column, and the workload asks for the total alone")
+        raise WorkloadError(f"{DAWA.name} makes a histogram of a column, and the workload asks for the total alone")
     domain = workload.domain
     ordered = [name for name in domain if any(not isinstance(b, Identity | Total) for b in asked.get(name, ()))]
     queries = "cells"
@@ -113,7 +109,7 @@ def axes_of(workload: Workload) -> Axes:
         ordered = [max(asked, key=lambda name: domain[name])]
     if len(ordered) > 2:
         raise WorkloadError(
-            f"{NAME} takes ranges over one or two columns, and the workload has them over {', '.join(ordered)}; "
+            f"{DAWA.name} takes ranges over one or two columns, and the workload has them over {', '.join(ordered)}; "
             "use mechanism='hdmm', or ask for the levels of some of them"
         )
     others = [name for name in domain if name in asked and name not in ordered]
@@ -153,31 +149,31 @@ def cell_queries(workload: Workload, axes: Axes) -> CellWorkload:
 class DAWA(Mechanism):
     """Probes the number of rows, then the bias of ever coarser grids, and measures the coarsest that pays off.
 
-    The probes cost a few per cent of the budget: the number of rows; then for a grid B the norm |W (x - x_B)| of what
-    evenly spread buckets would get wrong, a statistic that one row hardly moves. Probing ends where the noise that a
-    coarser grid saves is less than the bias it brings, and does not begin where rows are many: then cells are measured
-    as they are. On the grid chosen, counts of buckets and sums weighted by overlapping hats are measured, combined by
-    least squares, and projected onto non-negative counts in the norm of the queries.
+    The probes cost a few percent of the budget: the number of rows; then, for a grid B, the norm |W (x - x_B)| of the
+    error that evenly spread buckets would have, a statistic that one row hardly moves. Probing ends when a coarser grid
+    would add more bias than it saves noise. With many rows there is no probing: every level is counted by itself. On
+    the chosen grid, counts of buckets and sums weighted by overlapping hats are measured, combined by least squares,
+    and projected onto non-negative counts in the norm of the queries.
 
-    Maps, of two columns, are mostly empty. There the counts of fine buckets and of nested blocks of them are measured,
-    and it is their posterior that tells which blocks are empty or even; the number of rows is all that is probed.
+    Maps, of two columns, are mostly empty. On a map, the number of rows is probed, then counts of fine buckets and of
+    nested blocks of buckets are measured; their posterior tells which blocks are empty or even.
 
-    `bias_share` sets a share of the budget aside to measure the bias of the grid that was chosen. `partition` takes
-    another way to find the buckets of one column, under pure epsilon, with `partition_share` of the budget:
-    "noisy-costs", the least-cost partition of the document; "exponential", drawn among all partitions; "tree", which
-    splits while a noisy deviation says so. They are for comparison.
+    `bias_share` reserves a share of the budget to measure the bias of the chosen grid. `partition` finds the buckets of
+    one column in another way, under pure epsilon, with `partition_share` of the budget; these are for comparison:
+    "noisy-costs" takes the published least-cost partition; "exponential" draws among all partitions; "tree" splits
+    while a noisy deviation is large.
 
     `paper=True` is the published method, for pure epsilon and one or two columns: the partition of least noisy cost,
     with `partition_share` of the budget, then noisy sums of a tree over its buckets. A greedy search fits the budget of
-    every node of the tree to the workload. Two columns are taken as one, along a Hilbert curve.
+    every node of the tree to the workload. Two columns are laid out as one, along a Hilbert curve.
 
     Privacy: the budget, by the account's filter: every probe and every table is charged by its own noise. What is
     probed next depends on noisy numbers alone.
     Reference: [Li 2013, chapter 6] for the two stages and the cost of a bucket; p-Identity [HDMM, sec. 3.2.2].
-    Differs from [Li 2013, Program 6.3.1]: the printed noisy costs harvest negative noise, and the code published with
-    them owes its gain to clamping noisy costs, which is not private. Grids here are public, and a probe of each is an
-    ordinary noisy number. With `paper`, costs are noisy as printed and not clamped; differs from [Li 2013, Sec. 6.6]:
-    for maps with too many queries to list, the tree is fitted to ranges along the curve.
+    Differs from [Li 2013, Program 6.3.1]: the printed search favours buckets whose noise happens to be negative, and
+    the code published with it gains by clamping noisy costs, which is not private. Grids here are public, and a probe
+    of each is an ordinary noisy number. With `paper`, costs are noisy as printed and not clamped; differs from
+    [Li 2013, Sec. 6.6]: for maps with too many queries to list, the tree is fitted to ranges along the curve.
 
     >>> import hush
     >>> workload = hush.Workload.product(hush.Domain({"income": 4096}), {"income": hush.queries.prefix})
@@ -185,7 +181,7 @@ class DAWA(Mechanism):
     Plan(dawa, 1 tables, epsilon=0.1)
     """
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = "dawa"
     description: ClassVar[str] = "a histogram of one or two ordered columns, in buckets chosen privately"
     workload_aware: ClassVar[bool] = True
     data_aware: ClassVar[bool] = True
@@ -202,7 +198,7 @@ class DAWA(Mechanism):
     paper: bool = False
 
     def __post_init__(self) -> None:
-        check_choice(WorkloadError, "partition", self.partition, PARTITIONS)
+        check_choice(WorkloadError, "partition", self.partition, ("grids", "noisy-costs", "exponential", "tree"))
         check_number(BudgetError, "partition_share", self.partition_share, above=0, below=0.9)
         check_number(BudgetError, "bias_share", self.bias_share, least=0, below=0.5)
         check_flag(WorkloadError, "paper", self.paper)
@@ -237,9 +233,8 @@ class DAWA(Mechanism):
                 f"a histogram over {', '.join(axes.clique)} has {cells:,} cells, more than {LARGEST_CELLS:,}; "
                 "use wider bins, or ask for fewer columns"
             )
-        require_memory(
-            self._bytes(axes, cells), f"a histogram of {cells:,} cells", "use wider bins, or ask for fewer columns"
-        )
+        what = f"a histogram of {cells:,} cells"
+        require_memory(self._bytes(axes, cells), what, "use wider bins, or ask for fewer columns")
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
         """Refuse ranges over columns without an order."""
@@ -346,18 +341,18 @@ def run_as_published(settings: DAWA, session: Session, plan: Plan) -> None:
             bucket_cost=min(math.floor(PAPER_COST_STEPS / (session.remaining - epsilon)), LARGEST_BUCKET_COST),
             curve=record.curve,
         )
-        cuts = session.gate.select(deviations, NoisyPartition(epsilon), note=f"{NAME}: a partition by noisy costs")
+        cuts = session.gate.select(deviations, NoisyPartition(epsilon), note=f"{DAWA.name}: a partition by noisy costs")
         record.cuts = np.array(cuts)
         session.tell(None)
     # Stage two: the rest of the budget for the nodes of a tree over the buckets.
     tree = greedy_tree(record.cuts, cell_queries(plan.workload, axes))
     asked = [(BucketTreeQuery(axes.clique, tree, record.curve), session.remaining / session.limit)]
-    record.measured.extend(session.ask(asked, note=f"{NAME}: a tree over {tree.buckets:,} buckets"))
+    record.measured.extend(session.ask(asked, note=f"{DAWA.name}: a tree over {tree.buckets:,} buckets"))
     session.tell(None)
 
 
 class DawaRun:
-    """One run: what was probed, what is left, and the grids in question."""
+    """One run: what was probed, and how much of the budget is left."""
 
     def __init__(self, settings: DAWA, session: Session, plan: Plan) -> None:
         self.settings, self.session = settings, session
@@ -380,18 +375,21 @@ class DawaRun:
     def run(self) -> None:
         if self.record.measured:
             return
+        # Choose what to measure: buckets and hats over them, or the nested blocks of a map.
         if self.settings.partition != "grids":
             grids, asked = self._with_hats(self._partitioned())
         else:
             signal = self._signal()
             grids, asked = self._with_blocks(signal) or self._with_hats(self._chosen(signal))
+        # Measure the bias that the buckets will have, if a share of the budget is reserved for it.
         if self.aside and not all(grid.whole for grid in grids):
             self.left += self.aside
             self._probe(GridBias(self.axes.clique, grids, self.axes.queries), self.aside)
+        # Spend the rest on the tables; an interruption keeps those measured so far.
         unspent = self.unspent
         buckets = " x ".join(str(grid.buckets) for grid in grids)
         queries = [(query, unspent * share) for query, share in asked]
-        for table in self.session.ask(queries, note=f"{NAME}: {buckets} buckets"):  # an interruption keeps those so far
+        for table in self.session.ask(queries, note=f"{DAWA.name}: {buckets} buckets"):
             self.record.measured.append(table)
         self.session.tell(None)
 
@@ -401,7 +399,7 @@ class DawaRun:
         return chosen.grids, list(zip(queries, chosen.design.shares, strict=True))
 
     def _with_blocks(self, signal: float) -> Asked | None:
-        """Counts of buckets and of nested blocks of a map; None where hats are better or the map is too large."""
+        """Counts of buckets and of nested blocks of a map; None if hats are better or the map is too large."""
         if self.axes.gridded != 2 or self.axes.queries == "cells":
             return None
         pieces = 1 << math.ceil(math.log2(max(MAP_BUCKETS_PER_SIGNAL * signal, 16.0)) / 2)
@@ -414,29 +412,29 @@ class DawaRun:
         return grids, list(zip(queries, design.shares, strict=True))
 
     def _partitioned(self) -> Grids:
-        """Buckets that a private choice among partitions found, and what to measure on them."""
+        """Buckets from a private choice among partitions of the column, and what to measure on them."""
         if not self.record.chosen:
-            self.record.chosen = (AxisGrid(np.array(self._partition())),)
+            partition, limit, gate = self.settings.partition, self.session.limit, self.session.gate
+            planned = Fraction(self.settings.partition_share).limit_denominator(10**6)
+            share = min(planned, self.left / 2, self.unspent / 2)
+            epsilon, (cells,) = share * limit, self.sizes
+            note = f"{DAWA.name}: a partition by {partition}"
+            if partition == "tree":
+                cuts = gate.select(NodeScores(self.axes.clique, cells), SplittingTree(epsilon), note=note)
+            else:
+                cost = min(math.ceil(1 / ((self.left - share) * limit)), LARGEST_BUCKET_COST)
+                deviations = IntervalDeviations(self.axes.clique, cells, bucket_cost=cost)
+                prior = tuple((Fraction(1, len(PRIOR_RATES)), rate) for rate in PRIOR_RATES)
+                noisy = NoisyPartition(epsilon, NOISY_COST_OFFSET)
+                law = PartitionMechanism(epsilon, prior) if partition == "exponential" else noisy
+                cuts = gate.select(deviations, law, note=note)
+            self.record.chosen = (AxisGrid(np.array(cuts)),)
             self.session.tell(None)
         grids = self.record.chosen
         return Grids(grids[0].buckets, grids, design_hats(grids, self.axes.queries, self.noise))
 
-    def _partition(self) -> Cuts:
-        """A private choice among partitions of the column."""
-        share = min(Fraction(self.settings.partition_share).limit_denominator(10**6), self.left / 2, self.unspent / 2)
-        epsilon, (cells,) = share * self.session.limit, self.sizes
-        note = f"{NAME}: a partition by {self.settings.partition}"
-        if self.settings.partition == "tree":
-            return self.session.gate.select(NodeScores(self.axes.clique, cells), SplittingTree(epsilon), note=note)
-        cost = math.ceil(1 / ((self.left - share) * self.session.limit))
-        deviations = IntervalDeviations(self.axes.clique, cells, bucket_cost=min(cost, LARGEST_BUCKET_COST))
-        prior = tuple((Fraction(1, len(PRIOR_RATES)), rate) for rate in PRIOR_RATES)
-        exponential = self.settings.partition == "exponential"
-        law = PartitionMechanism(epsilon, prior) if exponential else NoisyPartition(epsilon, NOISY_COST_OFFSET)
-        return self.session.gate.select(deviations, law, note=note)
-
     def _signal(self) -> float:
-        """The signal: a noisy number of rows over the noise of a count; probed twice where it is small."""
+        """The signal: a noisy number of rows over the noise of a count; probed twice if it is small."""
         first = self._probe(MarginalQuery(()), ROWS_PROBE_SHARES[0])
         total, weight = float(first.raw), first.law.stddev**-2
         if total < FEW_ROWS * first.law.stddev:
@@ -446,11 +444,11 @@ class DawaRun:
         return max(total, 0.0) / self.unit
 
     def _probe(self, asked: MarginalQuery | GridBias, share: Fraction) -> Measurement:
-        """A noisy number, taken from the record of an interrupted run if that has it; only a new one costs.
+        """A noisy number, from the record of an interrupted run if that has it; only a new one costs.
 
-        `left` counts the share that is asked for, recorded or new. So a resumed run decides by the same numbers, in
-        the same order, as one that was not interrupted. The account may hold less, if an interruption lost what was
-        charged: then a new number takes at most half of that.
+        `left` counts the share of every probe, recorded or new. So a resumed run decides by the same numbers, in the
+        same order, as one that was not interrupted. The account may hold less than `left`, if an interruption lost what
+        was charged: then a new number takes at most half of what the account holds.
         """
         self.left -= share
         while self.paid_probes:
@@ -461,7 +459,7 @@ class DawaRun:
         what = "the number of rows"
         if isinstance(asked, GridBias):
             what = f"{' x '.join(str(grid.buckets) for grid in asked.grids)} buckets"
-        (probe,) = self.session.ask([(asked, share)], note=f"{NAME}: a probe of {what}")
+        (probe,) = self.session.ask([(asked, share)], note=f"{DAWA.name}: a probe of {what}")
         self.record.probes.append(probe)
         self.session.tell(None)
         return probe
@@ -470,33 +468,29 @@ class DawaRun:
         """The coarsest grids whose probed bias is below the noise that they save."""
         d, cells = self.axes.gridded, math.prod(self.sizes)
         first_pieces = max(INITIAL_BUCKETS_PER_SIGNAL * signal, 16.0) ** (1 / d)
-        best = self._at(min(1 << math.ceil(math.log2(first_pieces)), max(self.sizes)))
+        finest = min(1 << math.ceil(math.log2(first_pieces)), max(self.sizes))
+        best = _gridded(self.sizes, finest, self.axes.queries, self.noise)
         if signal > SIGNAL_FOR_SINGLE_LEVELS * cells:
             return best
-        for pieces in levels_below(best.pieces, COARSENING[d]):
-            coarser = self._at(pieces)
+        for pieces in levels_below(best.pieces, COARSENING_FACTORS[d]):
+            coarser = _gridded(self.sizes, pieces, self.axes.queries, self.noise)
             gain = best.design.error - coarser.design.error
+            if gain <= 0:
+                break
+            # Probe the bias, if noise well below the possible gain does not cost too much.
             statistic = GridBias(self.axes.clique, coarser.grids, self.axes.queries)
-            share = self._share(statistic.moved, gain)
-            if share is None or share >= self.left:
+            ratio = statistic.moved / (PROBE_NOISE_RATIO * gain)
+            needed = ratio if self.noise is NoiseKind.LAPLACE else ratio**2
+            if needed > LARGEST_PROBE_SHARE:
+                break
+            share = max(Fraction(needed).limit_denominator(10**6), Fraction(1, 10**4))
+            if share >= self.left:
                 break
             probe = self._probe(statistic, share)
+            # Take the coarser grid if its bias and noise together are below the noise of the finer one.
             bias = max(float(probe.raw), 0.0) * statistic.step
             noise = self.unit / float(self.left) ** (1 if self.noise is NoiseKind.LAPLACE else 0.5)
             if math.hypot(bias, coarser.design.error * noise) > best.design.error * noise:
                 break
             best = coarser
         return best
-
-    def _at(self, pieces: int) -> Grids:
-        return _gridded(self.sizes, pieces, self.axes.queries, self.noise)
-
-    def _share(self, moved: float, gain: float) -> Fraction | None:
-        """The share of a probe whose noise is well below what could be gained; None if that is too much."""
-        if gain <= 0:
-            return None
-        ratio = moved / (PROBE_NOISE_RATIO * gain)
-        share = ratio if self.noise is NoiseKind.LAPLACE else ratio**2
-        if share > LARGEST_PROBE_SHARE:
-            return None
-        return max(Fraction(share).limit_denominator(10**6), Fraction(1, 10**4))
