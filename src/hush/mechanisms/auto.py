@@ -30,14 +30,12 @@ from hush.workloads import Workload
 if TYPE_CHECKING:
     from hush.mechanisms.session import Session
 
-NAME = "auto"
 LARGEST_MATRIX, LARGEST_QUICK_MATRIX = 1024, 256  # cells up to which an explicit strategy is tried unasked
 MOST_TERMS, MOST_QUICK_TERMS = 1000, 150  # terms up to which HDMM is tried unasked
 MOST_QUICK_LEVELS = 128  # of a column with prefix sums or ranges that HDMM designs a strategy for
 TIE_MARGIN = 1e-3  # the first of the list wins unless another is better by this much
 LEAST_SEARCH_GAIN = 0.05  # a search that cannot lower the RMSE by this much is not started
 TRIED_IF_THOROUGH = "--thorough (thorough=True) tries it"
-NOISE_WORDS = {NoiseKind.GAUSSIAN: "with Gaussian noise", NoiseKind.LAPLACE: "with Laplace noise"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Auto(Mechanism):
     those that can win little. `progress` gets the share of the mechanisms that are done.
     """
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = "auto"
     description: ClassVar[str] = "the one of residual, hdmm, matrix and direct that predicts the least error"
     workload_aware: ClassVar[bool] = True
     synthetic: ClassVar[bool] = False
@@ -90,10 +88,10 @@ class Auto(Mechanism):
             if self.progress is not None:
                 self.progress(done / len(candidates))
             best = min((_error(plan, loss) for _, plan in plans), default=math.inf)
-            hopeless = "" if candidate.reason else self._cannot_win(candidate, workload, budget, best, options)
-            if candidate.reason or hopeless:
-                skipped = bool(hopeless) or candidate.reason.endswith(TRIED_IF_THOROUGH)
-                left_out.append(Ranked(candidate.name, None, candidate.reason or hopeless, skipped=skipped))
+            reason = candidate.reason or self._cannot_win(candidate, workload, budget, best, options)
+            if reason:
+                skipped = reason.endswith(TRIED_IF_THOROUGH)
+                left_out.append(Ranked(candidate.name, None, reason, skipped=skipped))
                 continue
             try:
                 plan = candidate.settings.plan(workload, budget, **options).stated_as(budget)
@@ -145,59 +143,45 @@ def plan_candidates(workload: Workload, budget: Budget, loss: str | Loss, *, tho
     """Mechanisms in order of preference, closed forms first; under (epsilon, delta) with both kinds of noise."""
     kind = loss_of(loss)
     total = isinstance(kind, SumOfVariances)
-    gaussian = [] if budget.pure else _gaussian(workload, kind, loss, thorough=thorough)
+    direct = "" if total and len(workload) <= MOST_TERMS else "it is for rmse and fewer terms"
+    # Gaussian noise, for which residual is the best on marginals and thresholds.
+    noise = NoiseKind.GAUSSIAN
     if budget.pure:
-        gaussian = [
-            PlanCandidate("residual", NoiseKind.GAUSSIAN, Residual(loss=loss), "Gaussian noise needs a delta"),
+        closed = [PlanCandidate("residual", noise, Residual(loss=loss), "Gaussian noise needs a delta")]
+        searches = []
+    else:
+        best = ""
+        if workload.symmetric:
+            kinds = "marginals" if workload.plain else "marginals and thresholds"
+            best = f"no linear mechanism with Gaussian noise beats residual on {kinds}"
+        bad_loss = not (total or isinstance(kind, MaxVariance))
+        matrix = best or _matrix_reason(workload, bad_loss=bad_loss, thorough=thorough)
+        hdmm = best or _hdmm_reason(workload, total=total, thorough=thorough)
+        closed = [
+            PlanCandidate("residual", noise, Residual(loss=loss)),
+            PlanCandidate("direct", noise, Direct(noise="gaussian"), direct),
+        ]
+        searches = [
+            PlanCandidate("matrix", noise, Matrix(noise="gaussian", loss=loss), matrix, searches=True),
+            PlanCandidate("hdmm", noise, HDMM(noise="gaussian", quick=not thorough), hdmm, searches=True),
         ]
     if budget.epsilon is None or not (total or budget.pure):
-        return gaussian
-    suffix = "" if budget.pure else f" {NOISE_WORDS[NoiseKind.LAPLACE]}"
-    few = "" if total and len(workload) <= MOST_TERMS else "it is for rmse and fewer terms"
+        return [*closed, *searches]
+    # Laplace noise, under any epsilon.
+    noise, suffix = NoiseKind.LAPLACE, "" if budget.pure else " with Laplace noise"
+    matrix = _matrix_reason(workload, bad_loss=not total, thorough=thorough)
+    hdmm = _hdmm_reason(workload, total=total, thorough=thorough)
     laplace = [
-        PlanCandidate(f"direct{suffix}", NoiseKind.LAPLACE, Direct(noise="laplace"), few),
-        PlanCandidate(
-            f"hdmm{suffix}",
-            NoiseKind.LAPLACE,
-            HDMM(noise="laplace", quick=not thorough),
-            _hdmm_reason(workload, total=total, thorough=thorough),
-            searches=True,
-        ),
-        PlanCandidate(
-            f"matrix{suffix}",
-            NoiseKind.LAPLACE,
-            Matrix(noise="laplace", loss=loss),
-            _matrix_reason(workload, rmse_only=not total, thorough=thorough),
-            searches=True,
-        ),
+        PlanCandidate(f"direct{suffix}", noise, Direct(noise="laplace"), direct),
+        PlanCandidate(f"hdmm{suffix}", noise, HDMM(noise="laplace", quick=not thorough), hdmm, searches=True),
+        PlanCandidate(f"matrix{suffix}", noise, Matrix(noise="laplace", loss=loss), matrix, searches=True),
     ]
-    closed = [c for c in gaussian if not c.searches]
-    return [*closed, *laplace, *(c for c in gaussian if c.searches)]
+    return [*closed, *laplace, *searches]
 
 
-def _gaussian(workload: Workload, kind: Loss, loss: str | Loss, *, thorough: bool) -> list[PlanCandidate]:
-    """The mechanisms with Gaussian noise."""
-    total = isinstance(kind, SumOfVariances)
-    best = ""
-    if workload.symmetric:
-        kinds = "marginals" if workload.plain else "marginals and thresholds"
-        best = f"no linear mechanism with Gaussian noise beats residual on {kinds}"
-    bad_loss = not (total or isinstance(kind, MaxVariance))
-    matrix = best or _matrix_reason(workload, rmse_only=bad_loss, thorough=thorough)
-    hdmm = best or _hdmm_reason(workload, total=total, thorough=thorough)
-    direct = "" if total and len(workload) <= MOST_TERMS else "it is for rmse and fewer terms"
-    noise = NoiseKind.GAUSSIAN
-    return [
-        PlanCandidate("residual", noise, Residual(loss=loss)),
-        PlanCandidate("direct", noise, Direct(noise="gaussian"), direct),
-        PlanCandidate("matrix", noise, Matrix(noise="gaussian", loss=loss), matrix, searches=True),
-        PlanCandidate("hdmm", noise, HDMM(noise="gaussian", quick=not thorough), hdmm, searches=True),
-    ]
-
-
-def _matrix_reason(workload: Workload, *, rmse_only: bool, thorough: bool) -> str:
+def _matrix_reason(workload: Workload, *, bad_loss: bool, thorough: bool) -> str:
     """Why an explicit strategy is left out; nothing if it is not."""
-    if rmse_only:
+    if bad_loss:
         return "it makes rmse or maxvar small, nothing else"
     cells = math.prod(workload.domain[name] for name in {name for term in workload for name in term.clique})
     if cells > LARGEST_CELLS:

@@ -30,11 +30,6 @@ from hush.strategies.strategy import NoiseKind, Strategy
 from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 
-GAUSSIAN = "gaussian"
-DIRECT = "direct"
-INDEPENDENT = "independent"
-ALL_ZERO = "all-zero"
-
 
 @dataclass(frozen=True)
 class Gaussian(StrategyMechanism):
@@ -53,7 +48,7 @@ class Gaussian(StrategyMechanism):
     [1.25, 5.0]
     """
 
-    name: ClassVar[str] = GAUSSIAN
+    name: ClassVar[str] = "gaussian"
     description: ClassVar[str] = "every asked table, each with the share of the budget that suits it; a yardstick"
     noise_words: ClassVar[str] = "Gaussian"
     reference: ClassVar[str] = "AIM, Table 1"
@@ -62,7 +57,7 @@ class Gaussian(StrategyMechanism):
         """Refuse queries other than marginals."""
         if not workload.plain:
             raise WorkloadError(
-                f"mechanism={GAUSSIAN!r} is for workloads of marginals, and this one asks other queries; use 'direct' "
+                f"mechanism={self.name!r} is for workloads of marginals, and this one asks other queries; use 'direct' "
                 "for noise on those, 'hdmm' or 'residual' for less of it"
             )
 
@@ -92,7 +87,7 @@ class Direct(StrategyMechanism):
     Reference: [Li 2013, Prop. 2.5], with the optimal split of the budget among terms.
     """
 
-    name: ClassVar[str] = DIRECT
+    name: ClassVar[str] = "direct"
     description: ClassVar[str] = "the asked queries themselves, thresholds too; a yardstick"
     reference: ClassVar[str] = "Li 2013, Prop. 2.5"
 
@@ -104,8 +99,8 @@ class Direct(StrategyMechanism):
         if threshold is not None:
             if noise is NoiseKind.LAPLACE or not workload.symmetric:
                 raise WorkloadError(
-                    f"mechanism={DIRECT!r} measures {threshold.text} with Gaussian noise, beside marginals and other "
-                    "thresholds alone; give a delta and leave other queries out, or use 'hdmm'"
+                    f"mechanism={self.name!r} measures {threshold.text} with Gaussian noise, beside marginals and "
+                    "other thresholds alone; give a delta and leave other queries out, or use 'hdmm'"
                 )
             return direct_residual(workload, rho=cost, neighbours=neighbours)
         workload = Workload(workload.domain, workload.products)
@@ -131,7 +126,7 @@ class Independent(Mechanism):
     Plan(independent, 1 tables, rho=0.5)
     """
 
-    name: ClassVar[str] = INDEPENDENT
+    name: ClassVar[str] = "independent"
     description: ClassVar[str] = "every column by itself, as if none depended on another; a yardstick"
     efficiency_aware: ClassVar[bool] = True
     reference: ClassVar[str] = "AIM, Table 1"
@@ -157,7 +152,7 @@ class Independent(Mechanism):
         """Measure all columns at once, unless an interrupted run did."""
         columns = [(name,) for name in session.domain]
         if not session.noisy_tables:
-            session.measure(columns, session.limit / len(columns), note=f"{INDEPENDENT}: {len(columns)} columns")
+            session.measure(columns, session.limit / len(columns), note=f"{self.name}: {len(columns)} columns")
         session.fit()
 
 
@@ -178,7 +173,7 @@ class AllZero(Mechanism):
     ([0.0, 0.0], 0.0)
     """
 
-    name: ClassVar[str] = ALL_ZERO
+    name: ClassVar[str] = "all-zero"
     description: ClassVar[str] = "nothing: answers 0 to every count, reads no row and costs nothing; a yardstick"
     synthetic: ClassVar[bool] = False
     noise_words: ClassVar[str] = "none"
@@ -195,7 +190,8 @@ class AllZero(Mechanism):
         """Refuse sums of values."""
         if workload.sum_terms:
             raise WorkloadError(
-                f"mechanism={ALL_ZERO!r} answers 0 to counts, and this workload asks for sums of values; leave them out"
+                f"mechanism={self.name!r} answers 0 to counts, and this workload asks for sums of values; leave the "
+                "sums out"
             )
 
     def new_record(self, plan: Plan) -> ZeroRecord:

@@ -21,8 +21,7 @@ from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 
-NAME = "hdmm"
-MOST_CELLS = 2.0**28  # that one product over several terms may measure
+MOST_CELLS = 2.0**28  # measured by one product over several terms
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class HDMM(StrategyMechanism):
     Reference: [HDMM].
     """
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = "hdmm"
     description: ClassVar[str] = "the best of products, unions of products and weighted marginals that it finds"
     reference: ClassVar[str] = "HDMM"
 
@@ -54,11 +53,14 @@ class HDMM(StrategyMechanism):
             check_whole(WorkloadError, name, value, least=0)
 
     def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> LinearStrategy:
-        """The best strategy that still supports the workload once it is rounded."""
+        """The best strategy that still supports the workload after rounding; no unions of products for thresholds."""
+        operators = self.operators
+        if any(term.product is None for term in workload):  # a threshold would need several products
+            operators = [name for name in operators if name != "plus"]
         strategies = opt_hdmm(
             TermGrams.of(workload),
             noise,
-            operators=self._operators(workload),
+            operators=operators,
             cells=MOST_CELLS,
             restarts=self.restarts,
             seed=self.seed,
@@ -71,9 +73,3 @@ class HDMM(StrategyMechanism):
         if strategy is None:
             raise WorkloadError("the search found no strategy that supports the workload; use mechanism='residual'")
         return strategy
-
-    def _operators(self, workload: Workload) -> Sequence[str]:
-        """Those that are asked for; without unions of products where a threshold would need several of them."""
-        if all(term.product is not None for term in workload):
-            return self.operators
-        return [name for name in self.operators if name != "plus"]

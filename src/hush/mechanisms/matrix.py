@@ -32,7 +32,6 @@ from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 
-NAME = "matrix"
 LARGEST_CELLS = 4096
 SUPPORT_RIDGE = 1e-6  # times the mean of the Gram matrix's diagonal, so that rounding to integers cannot break support
 
@@ -48,7 +47,7 @@ class Matrix(StrategyMechanism):
     Reference: [Li 2013, chapter 3].
     """
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = "matrix"
     description: ClassVar[str] = "an explicit strategy over few cells, at its certified optimum"
     reference: ClassVar[str] = "Li 2013"
 
@@ -80,7 +79,14 @@ class Matrix(StrategyMechanism):
             groups: tuple[Clique, ...] = tuple((name,) for name in names)
             error = float(grams.weights[0]) * math.prod(error for _, error, _ in factors)
         else:
-            gram = _joint_gram(grams, _require_small(sizes))
+            # sum_j w_j kron_i V_i^(j) over the attributes of the workload
+            check_cells(cells := math.prod(sizes))
+            gram = np.zeros((cells, cells))
+            for weight, index in zip(grams.weights, grams.index, strict=True):
+                product_gram = np.full((1, 1), weight)
+                for axis in grams.asked:
+                    product_gram = np.kron(product_gram, grams.gram(axis, int(index[axis])))
+                gram += product_gram
             factors, groups = [self._factor(gram, noise)], (tuple(names),)
             error = factors[0][1]
         method = " x ".join(dict.fromkeys(name for _, _, name in factors))
@@ -90,8 +96,7 @@ class Matrix(StrategyMechanism):
     def _factor(self, gram: Floats, noise: NoiseKind) -> tuple[LinearOperator, float, str]:
         """A strategy of sensitivity one for one axis, its error and its name."""
         n = len(gram)
-        if n > LARGEST_CELLS:
-            raise SizeError(_too_large(n))
+        check_cells(n)
         if self.strategy == "best":
             tried = BEST_STRATEGIES[noise] if n & (n - 1) else (*BEST_STRATEGIES[noise], *POWERS[noise])
         else:
@@ -108,6 +113,7 @@ class Matrix(StrategyMechanism):
 
 
 def _optimal(gram: Floats, noise: NoiseKind) -> LinearOperator:
+    """The certified optimum for Gaussian noise."""
     n = len(gram)
     ridge = SUPPORT_RIDGE * np.trace(gram) / n * np.eye(n)
     return optimal_gram(gram_factor(gram + ridge)).checked().strategy
@@ -132,24 +138,13 @@ BEST_STRATEGIES = {
 POWERS: dict[NoiseKind, tuple[str, ...]] = {NoiseKind.GAUSSIAN: (), NoiseKind.LAPLACE: ("short-wavelet",)}
 
 
-def _joint_gram(grams: TermGrams, cells: int) -> Floats:
-    """sum_j w_j kron_i V_i^(j) over the attributes of the workload."""
-    total = np.zeros((cells, cells))
-    for weight, index in zip(grams.weights, grams.index, strict=True):
-        product = np.full((1, 1), weight)
-        for axis in grams.asked:
-            product = np.kron(product, grams.gram(axis, int(index[axis])))
-        total += product
-    return total
-
-
 def _least_maximum(workload: Workload, noise: NoiseKind) -> FloatStrategy:
     """The strategy with the smallest largest weighted variance of a query, under Gaussian noise."""
     if noise is not NoiseKind.GAUSSIAN:
         raise WorkloadError("the least maximum error is known for Gaussian noise alone; use loss='rmse'")
     grams = TermGrams.of(workload)
     names = tuple(workload.domain.attributes[axis] for axis in grams.asked)
-    _require_small(list(workload.domain.sizes(names)))
+    check_cells(math.prod(workload.domain.sizes(names)))
     rows = []
     for term in workload.products:
         blocks = dict(zip(term.clique, term.blocks, strict=True))
@@ -163,15 +158,10 @@ def _least_maximum(workload: Workload, noise: NoiseKind) -> FloatStrategy:
     return FloatStrategy(workload.domain, (product,), noise, Recovery.LOCAL, math.nan, "optimal for the largest error")
 
 
-def _require_small(sizes: list[int]) -> int:
-    cells = math.prod(sizes)
+def check_cells(cells: int) -> None:
+    """Refuse more cells than an explicit strategy can have."""
     if cells > LARGEST_CELLS:
-        raise SizeError(_too_large(cells))
-    return cells
-
-
-def _too_large(cells: int) -> str:
-    return (
-        f"an explicit strategy over {cells:,} cells is too large (limit {LARGEST_CELLS:,}); use mechanism='hdmm' for a "
-        "union of products, or coarsen the bins"
-    )
+        raise SizeError(
+            f"an explicit strategy over {cells:,} cells is too large (limit {LARGEST_CELLS:,}); use mechanism='hdmm' "
+            "for a union of products, or coarsen the bins"
+        )
