@@ -15,7 +15,7 @@ from hush.core.validation import check_whole
 from hush.files.archive import VERSIONS, ArchiveReader, write_archive
 from hush.files.atomic_write import check_new
 from hush.files.codec import Stored, pack, unpack
-from hush.mechanisms.plan_errors import PlanErrors
+from hush.mechanisms.plan_errors import PlanErrors, released_delta_warning
 from hush.privacy.budget import Budget
 from hush.privacy.events import compose
 from hush.privacy.exact_sampling import Entropy
@@ -134,9 +134,9 @@ class Plan(PlanErrors):
 
     `strategy` is what will be measured, with the error of every answer known. It is None if that depends on the data;
     predictions are then None, or NaN in arrays. `max_rows_per_unit` is the number of rows that one privacy unit may
-    have; the table must state the same. A plan for a schema that was drafted from private data says so in its domain,
-    also in its file, and is not for release. `sums` are the sums of values that are measured beside the counts; the
-    counts get the rest of the budget.
+    have; the table must state the same. A plan for a schema that was drafted from private data says so in its domain
+    and in its file, and cannot be released. `sums` are the sums of values that are measured with their share of the
+    budget; the counts get the rest.
     """
 
     def __init__(
@@ -189,9 +189,9 @@ class Plan(PlanErrors):
         """The most pure epsilon that releasing costs under Laplace noise, 0 without any; None for other noise."""
         if not self.settings.measures:
             return Fraction(0)
-        if self.strategy is None and self.budget.pure:
-            return self.budget.limit
-        if self.strategy is None or self.strategy.noise is not NoiseKind.LAPLACE:
+        if self.strategy is None:
+            return self.budget.limit if self.budget.pure else None
+        if self.strategy.noise is not NoiseKind.LAPLACE:
             return None
         sums = 0 if self.sums is None else self.sums.cost
         return (self.strategy.cost + sums) * self.max_rows_per_unit
@@ -384,7 +384,6 @@ class Plan(PlanErrors):
 
         Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows.
         """
-        from hush.mechanisms.plan_errors import released_delta_warning
         from hush.mechanisms.release_job import ReleaseJob
 
         # Run the job; a bar shows up if it takes long.

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from hush.release.release import Release
 
 LARGEST_EXACT = 1024  # rows of the eigenvalue problem that a plan may solve, in a fraction of a second
-_BOUNDS_FROM_BELOW = ("parts", "dominated")
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 LARGEST_USEFUL_ERROR = 1.0  # mean absolute error over the average cell
 LARGE_DELTA = 1e-3  # for any number of rows
@@ -54,21 +53,19 @@ def rmse_bound(
     Reference: [Li 2013, Thm 4.1], per unit of the least variance that the exact noise can have.
     """
     least = unit_variance(noise, cost)
-    if neighbours is not Neighbours.ADD_REMOVE or least == 0:
-        return None
-    if not workload.factorises:
+    if neighbours is not Neighbours.ADD_REMOVE or least == 0 or not workload.factorises:
         return None
     try:
         total, word = lower_bound(TermGrams.of(workload), largest=LARGEST_EXACT)
     except SizeError:
         return None
     weights = sum(term.weight * term.queries for term in workload)
-    name = "estimated from below" if word in _BOUNDS_FROM_BELOW else "exact"
+    name = "estimated from below" if word in ("parts", "dominated") else "exact"
     return math.sqrt(total * least / weights), f"singular value bound, {name}"
 
 
 class PlanErrors:
-    """The part of a plan that predicts: its errors, what they are beside a bound, and how long it takes."""
+    """The part of a plan that predicts: its errors, how they compare with a lower bound, and how long it takes."""
 
     settings: Mechanism
     strategy: Strategy | None
@@ -134,7 +131,7 @@ class PlanErrors:
         return self.strategy.claim(self.loss, self.beside_bound)
 
     def beside_bound(self) -> str:
-        """The error beside the lower bound, in words."""
+        """The error relative to the lower bound, in words."""
         if self.lower_bound is None or self.rmse is None:
             return "; no lower bound is known"
         bound, name = self.lower_bound
@@ -185,7 +182,7 @@ class OneWay:
     """The noise of one-way tables over some columns, each measured at the same cost.
 
     A table of n_i cells over N rows has N / n_i rows in its average cell, and the mean absolute error of a count is
-    sqrt(2/pi) sigma. Over all columns the average cell has N / mean(n_i) rows.
+    sqrt(2/pi) sigma. Over all columns, the average cell has N / mean(n_i) rows.
     """
 
     stddev: float
@@ -197,14 +194,6 @@ class OneWay:
         bound = sensitivity(ONE_CELL, max_rows=plan.max_rows_per_unit, neighbours=plan.neighbours)
         law = DiscreteGaussian.for_rho(min(rho, bound.l2_squared / (2 * SMALLEST_SCALE**2)), bound)
         return cls(stddev=law.stddev, cells=float(np.mean([plan.domain[name] for name in columns])))
-
-    def error(self, rows: int) -> float:
-        """The mean absolute error of a count as a share of the average cell."""
-        return MEAN_ABSOLUTE * self.stddev * self.cells / rows
-
-    def rows(self, error: float) -> float:
-        """The number of rows at which the mean absolute error is this share of the average cell."""
-        return MEAN_ABSOLUTE * self.stddev * self.cells / error
 
 
 def noise_text(stddev: float) -> str:
@@ -224,15 +213,15 @@ def check_rows(rows: object) -> int:
 def predicted_error(plan: Plan, rows: int) -> tuple[float, str] | None:
     """The smallest mean absolute error of a table relative to its average cell, and which tables have it.
 
-    If the plan knows its errors, that of the most accurate marginal of the workload, or None without marginals. If not,
-    that of one-way tables that get the whole budget, or None if these say nothing about the mechanism.
+    A plan with known errors: the most accurate marginal of the workload, or None without marginals. Any other plan:
+    one-way tables that get the whole budget, or None if these say nothing about the mechanism.
     """
     if plan.adaptive and not plan.settings.told_by_columns:
         return None
     if plan.adaptive:
         columns = plan.settings.columns(plan.workload)
         best = OneWay.of(plan, columns, plan.rho / len(columns))
-        return best.error(rows), "one-way tables, had they all of the budget,"
+        return MEAN_ABSOLUTE * best.stddev * best.cells / rows, "one-way tables, had they all of the budget,"
     errors = [
         math.sqrt(variance) * term.queries
         for term, variance in zip(plan.workload, plan.term_variances, strict=True)
@@ -247,7 +236,17 @@ def check_useful(plan: Plan, rows: int) -> None:
     if predicted is None or predicted[0] <= LARGEST_USEFUL_ERROR:
         return
     error, what = predicted
-    enough = _enough(plan, error / LARGEST_USEFUL_ERROR)
+    # The budget whose noise is small enough, in the terms in which the budget was stated.
+    ratio = Fraction(error / LARGEST_USEFUL_ERROR)
+    rho = plan.rho * ratio**2
+    if plan.epsilon is not None:
+        enough = f"at least epsilon={shown_up(plan.epsilon * ratio)}"
+    elif plan.budget.epsilon is None:
+        enough = f"at least rho={shown_up(rho)}"
+    else:
+        delta = plan.budget.delta or 1e-9
+        epsilon = Budget(rho=float_up(rho)).epsilon_at(delta)
+        enough = f"at least epsilon={shown_up(epsilon)} at delta={number_text(delta)}"
     raise BudgetError(
         f"{plan.budget} is too small for {rows:,} rows: the mean absolute error of {what} would be {error:,.0%} of the "
         f"average cell, and above {LARGEST_USEFUL_ERROR:.0%} a table says nothing; give {enough}, ask for "
@@ -278,8 +277,8 @@ def released_delta_warning(release: Release) -> str | None:
     """Why the delta of a release is too large for the rows that it estimates itself; None if it is not, or has none.
 
     Privacy: the number of rows is private, and a warning that depends on it would give it away. So this compares delta
-    with the noisy number that the release holds and anyone may see, once it is paid for. Before that, only a number
-    that the owner states serves, as in `delta_warning`.
+    with the noisy number that the release holds, which is paid for and public. Before the release, only a number that
+    the owner states can be used, as in `delta_warning`.
     """
     delta = release.statement.budget.delta or 0.0
     if delta * MOST_ROWS <= 1 or not release.estimates.covers(()):
@@ -288,15 +287,3 @@ def released_delta_warning(release: Release) -> str | None:
     if rows * delta <= 1:
         return None
     return f"{delta_warning(release.statement.budget, round(rows))}; this release estimates that many rows"
-
-
-def _enough(plan: Plan, ratio: float) -> str:
-    """A budget whose noise is smaller by a ratio."""
-    if plan.epsilon is not None:
-        return f"at least epsilon={shown_up(plan.epsilon * Fraction(ratio))}"
-    rho = plan.rho * Fraction(ratio) ** 2
-    if plan.budget.epsilon is None:
-        return f"at least rho={shown_up(rho)}"
-    delta = plan.budget.delta or 1e-9
-    worth = Budget(rho=float_up(rho)).epsilon_at(delta)
-    return f"at least epsilon={shown_up(worth)} at delta={number_text(delta)}"

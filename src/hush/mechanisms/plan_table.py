@@ -17,14 +17,13 @@ from hush.privacy.budget import Budget, number_text
 from hush.privacy.sensitivity import Neighbours
 from hush.render.text_table import TextColumn, TextTable, counted, number_columns
 from hush.schema.schema import drafted_text
-from hush.workloads import Term
 
 if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan
 
 TENTH_OF_CELL = 0.1  # the error, over an average cell, that the number of rows is given for
 MOST_LISTED_TABLES = 24
-LARGEST_ERROR_RATIO = 1.5  # for which a stronger promise is worth a thought
+LARGEST_ERROR_RATIO = 1.5  # up to which the stronger promise of Laplace noise is offered
 
 
 def plan_text(plan: Plan, *, rows: int | None = None, width: int = 100, details: bool = True) -> str:
@@ -86,12 +85,12 @@ def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, Text
         unit = f"a unit is at most {rows_per_unit:,} rows, others are left out; {noise}"
     lines = [
         *facts,
-        *_sums(plan),
+        *_sum_facts(plan),
         ("Privacy", _privacy(plan)),
         ("Unit", f"{unit}; neighbours: {plan.neighbours.value}"),
         ("Work", plan.work),
     ]
-    tables = _asked(plan) if plan.strategy is None else _expected(plan, rows)
+    tables = _tables_by_order(plan) if plan.strategy is None else _expected_errors(plan, rows)
     return plan_summary(plan, rows=rows), tables, TextTable.facts(lines)
 
 
@@ -137,7 +136,7 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _sums(plan: Plan) -> list[tuple[str, str]]:
+def _sum_facts(plan: Plan) -> list[tuple[str, str]]:
     """The error of every sum of values, and how the budget is split between counts and sums."""
     if plan.sums is None:
         return []
@@ -153,7 +152,7 @@ def _sums(plan: Plan) -> list[tuple[str, str]]:
     return [*lines, ("Split", f"{1 - share:.0%} of the budget for counts, {share:.0%} for sums; weights change it")]
 
 
-def _asked(plan: Plan) -> TextTable:
+def _tables_by_order(plan: Plan) -> TextTable:
     """The number of tables in the workload for each number of columns, and their sizes."""
     columns = (
         TextColumn(heading="tables asked"),
@@ -170,7 +169,7 @@ def _asked(plan: Plan) -> TextTable:
 
 
 def _adaptive_facts(plan: Plan, rows: int | None) -> list[tuple[str, str]]:
-    """In place of errors: the best accuracy of one-way tables, and what the mechanism says about itself."""
+    """In place of errors: the best accuracy of one-way tables, and what the mechanism says of itself."""
     if not plan.adaptive:
         return [("Error", plan.settings.states), *plan.settings.describe(plan)]
     lines = [("Error", "not known beforehand: what is measured depends on the data")]
@@ -187,8 +186,11 @@ def _adaptive_facts(plan: Plan, rows: int | None) -> list[tuple[str, str]]:
     return [*lines, *plan.settings.describe(plan), ("How good", plan.optimality)]
 
 
-def _expected(plan: Plan, rows: int | None) -> TextTable:
-    """The standard error of each table; of many tables, the least and the most for each number of columns."""
+def _expected_errors(plan: Plan, rows: int | None) -> TextTable:
+    """The standard error of each table; of many tables, the least and the most for each number of columns.
+
+    The last column relates the error to the cell of a uniform table, for tables with disjoint cells.
+    """
     columns = (
         TextColumn(heading="table", fit="fold"),
         *number_columns("tables", "cells", "std error", "error / uniform cell" if rows else "rows for 10% error"),
@@ -206,10 +208,11 @@ def _expected(plan: Plan, rows: int | None) -> TextTable:
             entries.append((f"{order}-way, {label}: {terms[least].text}", f"{len(indices):,}", least))
             if len(indices) > 1:
                 entries.append((f"{order}-way, most error: {terms[most].text}", "", most))
-    shown = [
-        (name, tables, f"{terms[i].queries:,}", _short(errors[i]), _relative(errors[i], terms[i], rows))
-        for name, tables, i in entries
-    ]
+    shown = []
+    for name, tables, index in entries:
+        term, error = terms[index], errors[index]
+        relative = f"{error * term.queries / rows:.2%}" if rows else _short(error * term.queries / TENTH_OF_CELL)
+        shown.append((name, tables, f"{term.queries:,}", _short(error), relative if term.plain else "-"))
     return TextTable(columns=columns, rows=shown)
 
 
@@ -229,26 +232,19 @@ def _comparison(plan: Plan) -> list[tuple[str, str]]:
         for entry in plan.ranking
         if entry.rmse is None
     )
-    return [*lines, *_choice(plan, plan.alternative)]
-
-
-def _choice(plan: Plan, other: Plan | None) -> list[tuple[str, str]]:
-    """How to take the other kind of noise, where both were compared and the other is worth a thought."""
+    # How to take the other kind of noise, if both were compared and the other is worth a thought.
+    other = plan.alternative
     if other is None or plan.rmse is None or other.rmse is None:
-        return []
+        return lines
     if plan.epsilon is not None:
-        promise = (
-            f"Laplace noise keeps the stronger promise of epsilon={shown_up(plan.epsilon)}; leave delta out to state"
-        )
-        text = (
-            f"{promise} that. If the ledger has no room for it beside other charges, take Gaussian noise, RMSE "
-            f"{_short(other.rmse)}: --mechanism {other.mechanism}, or mechanism={other.mechanism!r}"
-        )
-        return [("Choice", text)]
-    if other.epsilon is None or other.rmse > LARGEST_ERROR_RATIO * plan.rmse:
-        return []
-    promise = f"the stronger promise of epsilon={shown_up(other.epsilon)}"
-    return [("Choice", f"Laplace noise would keep {promise} at RMSE {_short(other.rmse)}; for that, leave delta out")]
+        promise = f"keeps the stronger promise of epsilon={shown_up(plan.epsilon)}; leave delta out to state that"
+        gaussian = f"RMSE {_short(other.rmse)}: --mechanism {other.mechanism}, or mechanism={other.mechanism!r}"
+        text = f"{promise}. If the ledger has no room for it beside other charges, take Gaussian noise, {gaussian}"
+        lines.append(("Choice", f"Laplace noise {text}"))
+    elif other.epsilon is not None and other.rmse <= LARGEST_ERROR_RATIO * plan.rmse:
+        promise = f"the stronger promise of epsilon={shown_up(other.epsilon)} at RMSE {_short(other.rmse)}"
+        lines.append(("Choice", f"Laplace noise would keep {promise}; for that, leave delta out"))
+    return lines
 
 
 def _privacy(plan: Plan) -> str:
@@ -269,13 +265,6 @@ def _privacy(plan: Plan) -> str:
         return f"{plan.budget}; {spends}"
     worth = f"epsilon={shown_up(zcdp.epsilon_at(delta))} at delta={number_text(delta)}"
     return f"{plan.budget}; {spends}, that is {worth}"
-
-
-def _relative(error: float, term: Term, rows: int | None) -> str:
-    """The error relative to the cell of a uniform table, for tables with disjoint cells."""
-    if not term.plain:
-        return "-"
-    return f"{error * term.queries / rows:.2%}" if rows else f"{_short(error * term.queries / TENTH_OF_CELL)}"
 
 
 def _short(value: float | None) -> str:

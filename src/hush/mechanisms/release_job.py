@@ -64,11 +64,10 @@ class ReleaseJob:
 
     `ledger` is a file that records every charge for good; a new one is created with the plan's budget as its cap.
     `name` is what the ledger calls the release. With `output` the release is written there, and an adaptive run saves
-    its measurements in `partial` as it goes. `force` overwrites the partial file of an
-    earlier run, which is refused otherwise. `resume` is an interrupted release of the same plan: its measurements are
-    paid for and kept, and only the rest of the budget is spent. A schema that was drafted from private data is refused,
-    unless `schema_is_public` asserts that its levels and rules are public; the release is then stamped as not private.
-    `entropy` is for tests.
+    its measurements in `partial` as it goes. `force` overwrites the partial file of an earlier run, which is refused
+    otherwise. `resume` is an interrupted release of the same plan: its measurements are paid for and kept, and only the
+    rest of the budget is spent. A schema that was drafted from private data is refused, unless `schema_is_public`
+    asserts that its levels and rules are public; the release is then stamped as not private. `entropy` is for tests.
 
     Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows. All checks come
     before the first charge.
@@ -146,27 +145,29 @@ class ReleaseJob:
         spent, `on_round` every round; public facts only. All of it sees one state of the rows.
         """
         with table.snapshot() if hasattr(table, "snapshot") else nullcontext():
-            return self._run(table, progress, on_round, on_start)
+            # A job runs once; one that was refused before its first charge may be tried again.
+            with self._starting:
+                if self.status.state != "ready":
+                    raise BudgetError(f"this job is {self.status.state}; a job runs once, make another")
+                self._update(state="running")
+            try:
+                account, book = self._open(table)
+                if on_start is not None:
+                    on_start()
+            except BaseException:
+                self._update(state="ready")
+                raise
+            return self._measure(table, account, book, progress, on_round)
 
-    def _run(
+    def _measure(
         self,
         table: Table,
+        account: Allowance,
+        book: Ledger | None,
         progress: Progress | None,
         on_round: OnRound | None,
-        on_start: Callable[[], None] | None,
     ) -> Release:
-        # A job runs once; one that was refused before its first charge may be tried again.
-        with self._starting:
-            if self.status.state != "ready":
-                raise BudgetError(f"this job is {self.status.state}; a job runs once, make another")
-            self._update(state="running")
-        try:
-            account, book = self._open(table)
-            if on_start is not None:
-                on_start()
-        except BaseException:
-            self._update(state="ready")
-            raise
+        """Spend the account, infer and save; keep what was paid for if the run is stopped."""
 
         # After every measurement: keep what is paid for, report, and stop if asked to.
         def watch(played: Round | None, share: float) -> None:
@@ -179,7 +180,7 @@ class ReleaseJob:
                 self._update(rounds=self.status.rounds + 1, clique=played.clique)
                 if on_round is not None:
                     on_round(played, share)
-            # one charge that is all measured leaves nothing to resume
+            # a single charge that is fully measured leaves nothing to resume
             if self._stopping.is_set() and (self.plan.adaptive or share < 1):
                 raise KeyboardInterrupt
 
@@ -238,9 +239,8 @@ class ReleaseJob:
         """The release of everything measured so far."""
         plan = self.plan
         # a resumed run repeats what its first part states of noise that is not private and of private levels
-        seeded, earlier = False, ()
-        if self.resume is not None:
-            seeded, earlier = self.resume.statement.seeded, self.resume.statement.drafted
+        seeded = self.resume is not None and self.resume.statement.seeded
+        earlier = () if self.resume is None else self.resume.statement.drafted
         planned = plan.domain.clique(plan.domain.from_private_data)
         session.record.fitted = session.model if complete else None
         session.record.scored = session.scored if complete else None
