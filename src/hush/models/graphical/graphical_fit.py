@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from hush.core.arrays import Floats
 from hush.core.constraints import Constraint, check_axes, checked
-from hush.core.domain import Domain
+from hush.core.domain import Clique, Domain
 from hush.core.errors import DomainError, WorkloadError
 from hush.core.memory import available_memory
 from hush.core.solution import TOLERANCE, Solution
@@ -22,7 +22,7 @@ from hush.models.graphical.descent import (
     subgradient_descent,
     warm_start,
 )
-from hush.models.graphical.elimination_order import RESTARTS
+from hush.models.graphical.elimination_order import DEFAULT_RESTARTS
 from hush.models.graphical.fit_problem import Callback, FitPoint, FitProblem
 from hush.models.graphical.graphical_model import GraphicalModel, condition_possible, fixed_tables
 from hush.models.graphical.junction_tree import JunctionTree
@@ -51,7 +51,7 @@ def fit_model(
     estimator: Estimator = "natural",
     tolerance: float = TOLERANCE,
     iterations: int | None = None,
-    restarts: int = RESTARTS,
+    restarts: int = DEFAULT_RESTARTS,
     seed: int = 0,
     callback: Callback | None = None,
 ) -> Solution[GraphicalModel]:
@@ -60,8 +60,7 @@ def fit_model(
     All arguments are checked, and the size of the model predicted, before the first iteration. `start` is an earlier
     model, whose potentials and tree the fit starts from. `seed` is public; the search for a tree uses it.
 
-    Privacy: post-processing.
-    Reference: [HDMM, sec. 4.2 and 4.3].
+    Privacy: post-processing. Reference: [HDMM, sec. 4.2 and 4.3].
     """
     check_choice(WorkloadError, "estimator", estimator, ESTIMATORS)
     check_stopping(tolerance, iterations)
@@ -72,16 +71,11 @@ def fit_model(
     forbidden = checked(domain, constraints)
     known = checked_total(total) if total is not None else estimate_total(domain, placed)[0]
 
-    # The junction tree, refused if its tables would be too large.
+    # The junction tree of all tables.
     cliques = [*(measurement.clique for measurement in placed), *(constraint.clique for constraint in forbidden)]
     if isinstance(loss, MarginalLoss):
         cliques += loss.factors.cliques
-    limit = 1e-6 * MEMORY_SHARE * available_memory() if max_size_mb is None else max_size_mb
-    before = None if start is None else with_domain(start.tree, domain)
-    tree = JunctionTree.build(domain, cliques, restarts=restarts, seed=seed, start=before)
-    check_fits(domain, cliques, limit, tree=tree)
-    for node in tree.nodes:
-        check_axes(node.axes)
+    tree = _tree_within(domain, cliques, start, max_size_mb, restarts, seed)
 
     # The loss over tables in tree order, and the potentials to start from.
     ordered = in_tree_order(tree)
@@ -98,11 +92,28 @@ def fit_model(
     condition_possible(belief, first)
 
     # Descend from there.
-    options: dict[str, Any] = {} if iterations is None else {"iterations": iterations}
-    solution = _solve(problem, first, estimator, tolerance, options)
+    solution = _solve(problem, first, estimator, tolerance, {} if iterations is None else {"iterations": iterations})
     potentials = solution.value.potentials.copy()
     model = GraphicalModel(domain, ordered, fitted.factors, potentials, known, forbidden, belief)
     return Solution(value=model, status=solution.status, stats=solution.stats)
+
+
+def _tree_within(
+    domain: Domain,
+    cliques: Sequence[Clique],
+    start: GraphicalModel | None,
+    max_size_mb: float | None,
+    restarts: int,
+    seed: int,
+) -> JunctionTree:
+    """The junction tree of the cliques; refused if its tables would be too large."""
+    before = None if start is None else with_domain(start.tree, domain)
+    tree = JunctionTree.build(domain, cliques, restarts=restarts, seed=seed, start=before)
+    limit = 1e-6 * MEMORY_SHARE * available_memory() if max_size_mb is None else max_size_mb
+    check_fits(domain, cliques, limit, tree=tree)
+    for node in tree.nodes:
+        check_axes(node.axes)
+    return tree
 
 
 def _solve(

@@ -38,7 +38,7 @@ VECTORS_HELD = 10  # of the size of all tables, at a time
 # How accurately `_LocalFit.descend` projects.
 FIRST_ACCURACY = 1e-4  # of the gap; halved whenever the gap stalls
 BEST_ACCURACY = 1e-8  # of the loss that may remain
-STALLED = 0.9  # the gap stalls if it stays above this share of the gap before
+STALLED_GAP_RATIO = 0.9  # the gap stalls if it stays above this share of the gap before
 MOST_OUTSIDE = 20  # projections in a row that end outside the polytope, before the descent stops
 
 
@@ -58,12 +58,11 @@ def fit_locally(
         min L(mu)  over the local polytope of the measured cliques and of the constraints
 
     Tables measured cell by cell with Gaussian noise need one projection. Other measurements need accelerated projected
-    descent, in a norm that bounds the curvature of L for every clique. Absolute losses are smoothed less and less.
-    Stops when the loss is certain to be within `tolerated_loss` of the least one; `stats` has that `gap`. Memory is a
-    few times that of the tables, for any cliques. `seed` is public; the model's rows use it.
+    descent, in a norm that bounds the curvature of L for every clique. Stops when the loss is certain to be within
+    `tolerated_loss` of the least one; `stats` has that `gap`. `seed` is public; the model's rows use it.
 
-    Approximate: the local polytope contains more than the marginals of distributions, so that the least loss is at most
-    that of `fit_model`. If the cliques form no loops, the two are equal.
+    Approximate: the local polytope contains more than the marginals of distributions, so the least loss is at most that
+    of `fit_model`. If the cliques form no loops, the two are equal.
 
     Privacy: post-processing of public noisy values.
     Reference: [HDMM, sec. 4.2] for the loss; the relaxation from distributions to local consistency is ours.
@@ -86,25 +85,19 @@ def fit_locally(
     factors = Factors(domain, [*measured.cliques, *extra])
     _check_size(factors)
     sharp = loss_of(domain, listed, loss, factors=None if isinstance(loss, MarginalLoss) else measured)
-    allowed = _allowed(factors, forbidden)
-    counts = _start(factors, ordered, known)
+    allowed, counts = _allowed(factors, forbidden), _start(factors, ordered, known)
 
     # Minimise; a loss that is not smooth is replaced by smooth ones that come closer and closer.
-    stats: dict[str, float] = {}
-    status = SOLVED
     for width in (0.0,) if sharp.smooth else SMOOTHING_WIDTHS:
         smooth = smoothed_loss(sharp, width)
         if smooth is None:
-            raise WorkloadError(
-                f"the loss {type(sharp).__name__} is not smooth, or not known to be; give it as "
-                "CustomLoss(..., lipschitz=...)"
-            )
-        curvatures = _curvatures(measured, ordered, loss, width, smooth)
+            name = type(sharp).__name__
+            raise WorkloadError(f"the loss {name} is not known to be smooth; give CustomLoss(..., lipschitz=...)")
         plain = len(factors) == len(measured) and loss in ("auto", "gaussian", "paper") and smooth.quadratic
         plain = plain and all(measurement.query is None for measurement in ordered)
-        weights = np.full(len(factors), UNMEASURED_WEIGHT * curvatures[curvatures > 0].min())
-        weights[: curvatures.size] = np.maximum(curvatures, weights[: curvatures.size])
-        polytope = LocalPolytope(factors, weights, known, allowed)
+        polytope = LocalPolytope(
+            factors, _weights(len(factors), measured, ordered, loss, width, smooth), known, allowed
+        )
         task = _LocalFit(polytope, smooth, tolerated_loss(tolerance, max(sharp.numbers, 1)), iterations)
         counts, stats, status = task.project(counts) if plain else task.descend(counts)
     stats["value"] = sharp.value(counts[: measured.size])
@@ -178,7 +171,7 @@ class _LocalFit:
                 break
 
             # Sharpen the projections if the gap stalls; restart the momentum if it points uphill.
-            if gap > STALLED * before:
+            if gap > STALLED_GAP_RATIO * before:
                 accuracy *= 0.5
             near = max(accuracy * gap, BEST_ACCURACY * self.room)
             step = nearest.counts - here
@@ -251,21 +244,27 @@ def _start(factors: Factors, measurements: Sequence[Measurement], total: float) 
     return flat
 
 
-def _curvatures(
-    factors: Factors, measurements: Sequence[Measurement], loss: Loss, width: float, smooth: MarginalLoss
+def _weights(
+    count: int,
+    measured: Factors,
+    measurements: Sequence[Measurement],
+    loss: Loss,
+    width: float,
+    smooth: MarginalLoss,
 ) -> Floats:
-    """For every clique, an upper bound on the curvature of the loss."""
-    if loss not in ("auto", "gaussian", "laplace", "paper"):
-        return np.full(len(factors), smooth.lipschitz)
-    curvatures = np.zeros(len(factors))
-    for measurement in measurements:
+    """Weights of all tables, the measured ones first: upper bounds on the curvature of the loss, all above zero."""
+    named = loss in ("auto", "gaussian", "laplace", "paper")
+    curvatures = np.full(len(measured), 0.0 if named else smooth.lipschitz)
+    for measurement in measurements if named else ():
         noise = measurement.noise if loss == "auto" else loss
         curvature = {"gaussian": 1 / measurement.variance, "paper": 2 / measurement.stddev}.get(str(noise), 0.0)
         if noise == "laplace":
             curvature = math.sqrt(2) / (width * measurement.variance)
         steepest = 1.0 if measurement.query is None else largest_eigenvalue(measurement.query)  # type: ignore[arg-type]
-        curvatures[factors.index(measurement.clique)] += curvature * steepest
-    return curvatures
+        curvatures[measured.index(measurement.clique)] += curvature * steepest
+    weights = np.full(count, UNMEASURED_WEIGHT * curvatures[curvatures > 0].min())
+    weights[: curvatures.size] = np.maximum(curvatures, weights[: curvatures.size])
+    return weights
 
 
 def _allowed(factors: Factors, constraints: Sequence[Constraint]) -> dict[Clique, Booleans]:

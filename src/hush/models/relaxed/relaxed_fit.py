@@ -63,22 +63,15 @@ def fit_relaxed(
     Minimises L = half the sum of squared residuals over sigma^2 by Adam on the logits of the rows. `start` is an
     earlier fit to continue from; by default rows start as in `_refined_start`, and `start_shared` is the weight of the
     column shares there. Columns that no answer relates keep the accidental association of their start: a larger weight
-    leaves them nearly independent, but slows the descent if noise levels differ much.
-
-    Steps shrink when the loss gains less than m t^2 / 2 between checks, for m noisy numbers and `tolerance` t; the fit
-    stops after shrinking three times. Without a `start`, many noisy numbers are first fitted by cheap rough steps that
-    each evaluate some of the tables. Memory is that of the noisy numbers plus a few times the rows, for any cliques.
-
-    `restraint` r from 0 to 1 stops short of the least loss, so that rows follow less of the noise: a second descent,
-    from the default start, ends when its loss first reaches L + r (m / 2 - L), where L is the least loss found and
-    m / 2 the expected loss of the truth.
+    leaves them nearly independent, but slows the descent if noise levels differ much. `tolerance`, `iterations` and
+    `restraint` say when to stop: see `_least_loss`. Memory is that of the noisy numbers plus a few times the rows.
 
     Not convex: the status says whether the descent came to rest, not that no better rows exist.
 
     Privacy: post-processing; `seed` is public.
     Reference: [Avent 2023, Alg. 4.3]; softmax after [Liu et al. 2021]. Differs from [Avent 2023]: residuals are
     weighted by their noise, softmax keeps rows in the simplex, the start is the product of the columns rather than
-    noise, and steps are far larger. `restraint` is after the discrepancy principle of [Morozov 1966].
+    noise, and steps are far larger.
 
     >>> domain = Domain({"a": 2, "b": 2})
     >>> fitted = fit_relaxed(domain, [Measurement(("a", "b"), [[40.0, 10.0], [10.0, 40.0]], 1.0)], rows=50)
@@ -89,6 +82,30 @@ def fit_relaxed(
     check_whole(WorkloadError, "rows", rows, least=1)
     check_number(WorkloadError, "restraint", restraint, least=0, below=1)
     check_number(WorkloadError, "start_shared", start_shared, least=0, below=1)
+    _check_model(domain, constraints, start)
+    ordered = placed(domain, measurements)
+    tables = [m for m in ordered if not isinstance(m.query, TargetRow | FormulaRow)]  # others determine no total
+    known = estimate_total(domain, tables)[0] if total is None else checked_total(total)
+
+    # Merge the levels that no answer over several columns distinguishes, and descend.
+    coarse = CoarseLevels.of(domain, ordered)
+    columns = column_shares(coarse, ordered, known)
+    coarse = coarse.with_shares(columns)
+    rows = rows if start is None else len(start.rows)
+    _check_size(rows, int(coarse.offsets[-1]), max_size_mb)
+    loss = RelaxedLoss(coarse, ordered, known)
+    product_start = RelaxedRows(CoarseLevels.merged_whole(domain, columns), np.ones((rows, len(domain))), 1.0)
+    starts = [_refined_start(coarse, columns, start or product_start, start_shared, seed)]
+    if start is not None and restraint:
+        starts.append(_refined_start(coarse, columns, product_start, start_shared, seed))
+    rough = start is None  # rough steps would spoil rows that were fitted before
+    fitted, stats, status = _least_loss(loss, starts, rough, tolerance, iterations, restraint, progress)
+    cliques = dict.fromkeys(measurement.clique for measurement in ordered if measurement.clique)
+    return Solution(value=RelaxedRows(coarse, fitted, known, cliques=cliques), status=status, stats=stats)
+
+
+def _check_model(domain: Domain, constraints: Sequence[Constraint], start: RelaxedRows | None) -> None:
+    """Refuse constraints, which relaxed rows cannot keep, and a start over another domain."""
     if constraints:
         raise WorkloadError(
             "relaxed rows cannot guarantee that a combination never occurs, and the schema forbids some; use "
@@ -96,34 +113,6 @@ def fit_relaxed(
         )
     if start is not None and start.domain != domain:
         raise DomainError("start is a model of another domain; leave it out, or give one of the same attributes")
-    ordered = placed(domain, measurements)
-    if total is None:  # a single answer does not determine the total
-        tables = [measurement for measurement in ordered if not isinstance(measurement.query, TargetRow | FormulaRow)]
-        known = estimate_total(domain, tables)[0]
-    else:
-        known = checked_total(total)
-
-    # Merge the levels that no answer over several columns distinguishes.
-    coarse = CoarseLevels.of(domain, ordered)
-    columns = column_shares(coarse, ordered, known)
-    coarse = coarse.with_shares(columns)
-    rows = rows if start is None else len(start.rows)
-    _check_size(rows, int(coarse.offsets[-1]), max_size_mb)
-
-    # Descend to the least loss; with `restraint`, descend once more and stop at a larger one.
-    loss = RelaxedLoss(coarse, ordered, known)
-    product_start = RelaxedRows(CoarseLevels.merged_whole(domain, columns), np.ones((rows, len(domain))), 1.0)
-    first = _refined_start(coarse, columns, start or product_start, start_shared, seed)
-    gain = tolerated_loss(tolerance, max(loss.numbers, 1))
-    tell = None if progress is None else lambda share: progress(share / (2 if restraint else 1))
-    fitted, stats, status = _descend(loss, first, gain, iterations, quick=start is None, tell=tell)
-    enough = stats["value"] + restraint * (0.5 * loss.numbers - stats["value"])
-    if enough > stats["value"]:
-        fresh = first if start is None else _refined_start(coarse, columns, product_start, start_shared, seed)
-        fitted, stopped, _ = _descend(loss, fresh, gain, iterations, enough, quick=True, tell=tell)
-        stats = {**stopped, "least": stats["value"]}
-    cliques = dict.fromkeys(measurement.clique for measurement in ordered if measurement.clique)
-    return Solution(value=RelaxedRows(coarse, fitted, known, cliques=cliques), status=status, stats=stats)
 
 
 def _check_size(rows: int, width: int, max_size_mb: float | None) -> None:
@@ -134,6 +123,35 @@ def _check_size(rows: int, width: int, max_size_mb: float | None) -> None:
             f"{max_size_mb:g}; use fewer rows, or raise it"
         )
     require_memory(8 * ARRAYS_HELD * rows * width, f"{rows:,} rows of {width:,} probabilities", "use fewer rows")
+
+
+def _least_loss(
+    loss: RelaxedLoss,
+    starts: Sequence[Floats],
+    rough: bool,
+    tolerance: float,
+    iterations: int,
+    restraint: float,
+    progress: Callable[[float], None] | None,
+) -> tuple[Floats, dict[str, float], str]:
+    """Descend from the first of `starts`; with `restraint`, once more from the last, which is no earlier fit.
+
+    Steps shrink when the loss gains less than m t^2 / 2 between checks, for m noisy numbers and `tolerance` t; a
+    descent stops after shrinking three times. If `rough`, many noisy numbers are first fitted by cheap steps that each
+    evaluate some of the tables.
+
+    `restraint` r from 0 to 1 stops short of the least loss, so that rows follow less of the noise: the second descent
+    ends when its loss first reaches L + r (m / 2 - L), where L is the least loss found and m / 2 the expected loss of
+    the truth, after the discrepancy principle of [Morozov 1966].
+    """
+    gain = tolerated_loss(tolerance, max(loss.numbers, 1))
+    tell = None if progress is None else lambda share: progress(share / (2 if restraint else 1))
+    fitted, stats, status = _descend(loss, starts[0], gain, iterations, quick=rough, tell=tell)
+    enough = stats["value"] + restraint * (0.5 * loss.numbers - stats["value"])
+    if enough > stats["value"]:
+        fitted, stopped, _ = _descend(loss, starts[-1], gain, iterations, enough, quick=True, tell=tell)
+        stats = {**stopped, "least": stats["value"]}
+    return fitted, stats, status
 
 
 def _descend(

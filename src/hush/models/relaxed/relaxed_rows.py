@@ -205,16 +205,12 @@ class RelaxedRows:
         start = self._offsets[name]
         return self.rows[:, start : start + self.coarse.size(name)]
 
-    def coarse_counts(self, clique: Clique) -> Floats:
-        """Counts over the coarse levels of a clique, in the order given."""
-        return self.total * mean_product([self.block(name).T for name in clique], self.weights)
-
     def counts(self, clique: Iterable[str]) -> Floats:
         """Counts over a clique, one axis per attribute in the order given: non-negative, consistent."""
         names = self.domain.check(clique)
         check_axes(names)
         require_memory(16 * self.domain.size(names), f"a table over {names!r}", "ask for fewer attributes")
-        table = self.coarse_counts(names)
+        table = self.total * mean_product([self.block(name).T for name in names], self.weights)
         for axis, name in enumerate(names):
             share = self.coarse.shares[name].reshape([-1 if k == axis else 1 for k in range(len(names))])
             table = table.take(self.coarse.codes[name], axis=axis)
