@@ -16,7 +16,7 @@ from hush.core.arrays import Floats
 from hush.core.errors import WorkloadError
 from hush.core.validation import check_choice, check_whole
 from hush.models.distribution import Distribution
-from hush.models.graphical.synthetic_rows import METHODS, Method, decoded
+from hush.models.graphical.synthetic_rows import DRAWING_METHODS, Method, decoded
 from hush.schema import Schema
 
 MOST_COPIES = 10_000
@@ -116,7 +116,7 @@ CHUNK_ROWS = 1_000_000
 def check_drawing(rows: object, method: object, seed: object, chunk_rows: object = CHUNK_ROWS) -> None:
     """Refuse wrong options for drawing rows, before any work."""
     check_whole(WorkloadError, "rows", rows, least=0)
-    check_choice(WorkloadError, "method", method, METHODS)
+    check_choice(WorkloadError, "method", method, DRAWING_METHODS)
     if seed is not None:
         check_whole(WorkloadError, "seed", seed, least=0, hint=", or None")
     check_whole(WorkloadError, "chunk_rows", chunk_rows, least=1)

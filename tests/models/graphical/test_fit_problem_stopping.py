@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.models.graphical.fit_problem import WINDOW, Remaining
+from hush.models.graphical.fit_problem import ITERATIONS_PER_WINDOW, Remaining
 
 
 def said(values: list[float]) -> float:
@@ -14,7 +14,7 @@ def said(values: list[float]) -> float:
 
 def test_nothing_is_said_before_two_windows() -> None:
     remaining = Remaining()
-    for k in range(2 * WINDOW):
+    for k in range(2 * ITERATIONS_PER_WINDOW):
         assert remaining.add(-float(k)) == math.inf
     assert math.isfinite(remaining.add(-20.0))
 

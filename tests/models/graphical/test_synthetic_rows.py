@@ -14,16 +14,15 @@ from hush.core.domain import Domain
 from hush.core.errors import DataError, SchemaError, SizeError, WorkloadError
 from hush.inference.factors import Factors
 from hush.models.graphical import synthetic_rows as synthesis
-from hush.models.graphical._row_kernels import DONE, group_rows, round_cells, sample_cells
+from hush.models.graphical._row_kernels import EVERY_ROW_DRAWN, group_rows, round_cells, sample_cells
 from hush.models.graphical.belief_propagation import Belief, in_tree_order
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.models.graphical.synthetic_rows import (
+    DRAWING_METHODS,
     LEAST_MEAN,
-    METHODS,
     decoded,
     draw_rows,
     mean_tilts,
-    row_chunks,
     shares_in_bins,
     tilts,
 )
@@ -94,7 +93,7 @@ def grouped(keys: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
 def rounded(table: np.ndarray, keys: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
     starts, order = grouped(keys, len(table))
     picked = np.empty(len(keys), dtype=np.int32)
-    assert round_cells(table, starts, order, uniforms, np.empty_like(picked), picked) == DONE
+    assert round_cells(table, starts, order, uniforms, np.empty_like(picked), picked) == EVERY_ROW_DRAWN
     return picked
 
 
@@ -102,7 +101,10 @@ def sampled(table: np.ndarray, keys: np.ndarray, uniforms: np.ndarray) -> np.nda
     starts, order = grouped(keys, len(table))
     width = table.shape[1]
     picked = np.empty(len(keys), dtype=np.int32)
-    assert sample_cells(table, starts, order, uniforms, np.empty(width), np.empty(width, np.int32), picked) == DONE
+    assert (
+        sample_cells(table, starts, order, uniforms, np.empty(width), np.empty(width, np.int32), picked)
+        == EVERY_ROW_DRAWN
+    )
     return picked
 
 
@@ -280,7 +282,7 @@ def z_scores(found: np.ndarray, total: int, p: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", DRAWING_METHODS)
 def test_rows_follow_the_joint_law_and_so_does_the_first_of_them(method: str) -> None:
     """3,000 draws of 6 rows: a cell of probability 0.1 would be caught at 0.1 +- 0.011 (all rows; first: 0.027)."""
     draws, rows = 3000, 6
@@ -294,7 +296,7 @@ def test_rows_that_are_not_shuffled_are_caught(monkeypatch: pytest.MonkeyPatch) 
         keys = np.empty(len(order), dtype=np.int64)
         keys[order] = np.repeat(np.arange(len(table)), np.diff(starts))
         picked[:] = twin(table, keys, uniforms, shuffle=False)
-        return DONE
+        return EVERY_ROW_DRAWN
 
     monkeypatch.setattr(synthesis, "round_cells", unshuffled)
     found, first, p = law(1000, 6, 11, "rounding")
@@ -302,7 +304,7 @@ def test_rows_that_are_not_shuffled_are_caught(monkeypatch: pytest.MonkeyPatch) 
     assert z_scores(first, 1000, p).max() > 8
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", DRAWING_METHODS)
 def test_columns_without_a_common_node_are_independent_given_the_separator(method: str) -> None:
     domain = Domain({"a": 4, "b": 3, "c": 4})
     tree = JunctionTree.build(domain, [("a", "b"), ("b", "c")])
@@ -314,7 +316,7 @@ def test_columns_without_a_common_node_are_independent_given_the_separator(metho
         assert stats.chi2_contingency(together).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", DRAWING_METHODS)
 @pytest.mark.parametrize("rows", [0, 1, 2])
 def test_few_rows(method: str, rows: int) -> None:
     tree = JunctionTree.build(DOMAIN, CLIQUES["three-way"])
@@ -322,7 +324,7 @@ def test_few_rows(method: str, rows: int) -> None:
     assert [len(column) for column in codes.values()] == [rows] * len(DOMAIN)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", DRAWING_METHODS)
 def test_codes_have_the_smallest_type_and_use_every_level(method: str) -> None:
     sizes = {"n1": 1, "n2": 2, "n256": 256, "n257": 257, "n65536": 65_536, "n65537": 65_537}
     tree = JunctionTree.build(Domain(sizes), [("n2", "n256"), ("n257", "n2")])
@@ -340,7 +342,7 @@ def test_a_domain_without_attributes_has_rows_without_columns() -> None:
     assert draw_rows(tree, [np.ones((1, 1))], 5, generator(1)) == {}
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", DRAWING_METHODS)
 def test_rows_depend_on_the_seed_and_on_nothing_else(method: str) -> None:
     tree = JunctionTree.build(DOMAIN, CLIQUES["loop"])
     tables = conditionals_of(tree, 2)
@@ -358,36 +360,23 @@ def test_rows_depend_on_the_seed_and_on_nothing_else(method: str) -> None:
 def test_more_rows_than_32_bits_count_are_drawn_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = JunctionTree.build(DOMAIN, CLIQUES["tree"])
     tables = conditionals_of(tree, 2)
-    plain = [draw_rows(tree, tables, 300, generator(8), method=method) for method in METHODS]
+    plain = [draw_rows(tree, tables, 300, generator(8), method=method) for method in DRAWING_METHODS]
     monkeypatch.setattr(synthesis, "MOST_INT32", 299)
-    for method, codes in zip(METHODS, plain, strict=True):
+    for method, codes in zip(DRAWING_METHODS, plain, strict=True):
         wide = draw_rows(tree, tables, 300, generator(8), method=method)
         assert all(wide[name].dtype == codes[name].dtype and (wide[name] == codes[name]).all() for name in DOMAIN)
 
 
-def test_chunks_are_whole_and_each_is_rounded() -> None:
-    tree = JunctionTree.build(DOMAIN, CLIQUES["tree"])
-    tables = conditionals_of(tree, 4)
-    chunks = list(row_chunks(tree, tables, 2500, generator(4), chunk_rows=1000))
-    assert [len(chunk["a"]) for chunk in chunks] == [1000, 1000, 500]
-    for chunk in chunks:
-        for found, expected in by_node(tree, tables, chunk):
-            assert np.abs(found - expected).max() < 1 + 1e-9
-    whole = draw_rows(tree, tables, 1000, generator(4))
-    assert all((chunks[0][name] == whole[name]).all() for name in DOMAIN)
-    assert any((chunks[0][name] != chunks[1][name]).any() for name in DOMAIN)
-
-
-def test_no_rows_are_one_empty_chunk() -> None:
+def test_no_rows_are_empty_columns() -> None:
     tree = JunctionTree.build(DOMAIN, [])
-    (chunk,) = row_chunks(tree, conditionals_of(tree, 4), 0, generator(4))
-    assert [len(column) for column in chunk.values()] == [0] * len(DOMAIN)
+    codes = draw_rows(tree, conditionals_of(tree, 4), 0, generator(4))
+    assert [len(column) for column in codes.values()] == [0] * len(DOMAIN)
 
 
 PAIR = JunctionTree.build(Domain({"a": 2, "b": 2, "c": 2}), [("a", "b"), ("b", "c")])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", DRAWING_METHODS)
 def test_a_row_without_positive_cells_is_refused_only_where_it_is_reached(method: str) -> None:
     assert [node.separator for node in PAIR.nodes] == [(), ("b",)]
     b_is_0 = np.array([[0.5, 0.0, 0.5, 0.0]]) if PAIR.nodes[0].rest[-1] == "b" else np.array([[0.5, 0.5, 0.0, 0.0]])
@@ -400,7 +389,7 @@ def test_a_row_without_positive_cells_is_refused_only_where_it_is_reached(method
         draw_rows(PAIR, [np.zeros((1, 4)), below], 1, generator(1), method=method)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", DRAWING_METHODS)
 @pytest.mark.parametrize("scale", [1.0, 800.0])
 def test_rows_of_a_calibrated_model_keep_to_what_is_possible(method: str, scale: float) -> None:
     """No b = 1 although only (b, d) forbids it, and a functional dependency of e on d, under extreme potentials too."""
@@ -448,13 +437,9 @@ def test_bad_input_is_refused_before_anything_is_drawn(change, error, message) -
     given = {"tree": PAIR, "conditionals": GOOD, "rows": 10, "generator": generator(1)} | change
     with pytest.raises(error, match=message):
         draw_rows(**given)
-    with pytest.raises(error, match=message):
-        row_chunks(**given)
 
 
-def test_chunks_and_rows_that_cannot_be_are_refused() -> None:
-    with pytest.raises(WorkloadError, match="chunk_rows=0: expected a whole number of at least 1"):
-        row_chunks(PAIR, GOOD, 10, generator(1), chunk_rows=0)
+def test_more_rows_than_memory_holds_are_refused() -> None:
     with pytest.raises(SizeError, match=r"1000000000000000 rows: .* needed, .* free; draw them in chunks, or fewer"):
         draw_rows(PAIR, GOOD, 10**15, generator(1))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from hush.core.compiled import njit
 
-DONE = -1  # instead of a separator cell: all rows have a cell
+EVERY_ROW_DRAWN = -1  # instead of a separator cell: all rows have a cell
 
 
 @njit(cache=True, nogil=True)
@@ -52,7 +52,7 @@ def round_cells(
     The running sum and the total are added up in the same order, so that their quotient never decreases and ends at
     exactly 1: every group is filled exactly, and a cell of probability zero gets no row.
 
-    Returns DONE, or the first separator cell that has rows but no total within (0, inf).
+    Returns EVERY_ROW_DRAWN, or the first separator cell that has rows but no total within (0, inf).
     """
     cells, width = table.shape
     for s in range(cells):
@@ -82,7 +82,7 @@ def round_cells(
             group[first + j] = held
         for i in range(first, first + g):
             picked[order[i]] = group[i]
-    return DONE
+    return EVERY_ROW_DRAWN
 
 
 @njit(cache=True, nogil=True)
@@ -123,4 +123,4 @@ def sample_cells(
             while reached[c] <= uniforms[i]:
                 c += 1
             picked[order[i]] = c
-    return DONE
+    return EVERY_ROW_DRAWN

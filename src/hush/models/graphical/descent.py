@@ -20,7 +20,7 @@ from hush.core.solution import SOLVED, TOLERANCE, Solution
 from hush.inference.factors import Factors
 from hush.models.fit_arguments import tolerated_loss
 from hush.models.graphical._kernels import add, dot, step_direction
-from hush.models.graphical.fit_problem import STOPPED, FitPoint, FitProblem, Remaining
+from hush.models.graphical.fit_problem import STOPPED_BY_CALLBACK, FitPoint, FitProblem, Remaining
 from hush.privacy.measurement import Measurement
 
 FIRST_ORDER_ITERATIONS = 20_000
@@ -72,7 +72,7 @@ def mirror_descent(
         k += 1
         left = remaining.add(here.value)
         if problem.report(k, here):
-            status = STOPPED
+            status = STOPPED_BY_CALLBACK
             break
     return Solution(value=here, status=status, stats=problem.stats(here, k, left))
 
@@ -103,7 +103,7 @@ def subgradient_descent(
             np.copyto(best.gradient, here.gradient)
             best.value = here.value
         if problem.report(k, best):
-            status = STOPPED
+            status = STOPPED_BY_CALLBACK
             break
     problem.evaluate(best)
     gap = best.value - bound
@@ -162,7 +162,7 @@ def dual_averaging(
         counts *= 1.0 - c
         counts += c * here.counts
         if problem.report(t, here):
-            status = STOPPED
+            status = STOPPED_BY_CALLBACK
             break
         # The averaged tangents are least at one record, the one that the average gradient favours most.
         if t % ITERATIONS_PER_BOUND == 0 or t == iterations:
@@ -277,7 +277,7 @@ def _descend(problem: FitProblem, start: Floats, tolerance: float, iterations: i
     k = before
     remaining.add(here.value)
     if problem.report(k, here):
-        return _Descent(here, k, left, STOPPED)
+        return _Descent(here, k, left, STOPPED_BY_CALLBACK)
     while not left <= tolerated_loss(tolerance, problem.loss.numbers, here.value):
         if k >= iterations:
             status = f"{iterations} iterations were not enough; allow more, or raise tolerance={tolerance:g}"
@@ -293,7 +293,7 @@ def _descend(problem: FitProblem, start: Floats, tolerance: float, iterations: i
         k += 1
         left = remaining.add(here.value)
         if problem.report(k, here):
-            return _Descent(here, k, left, STOPPED)
+            return _Descent(here, k, left, STOPPED_BY_CALLBACK)
     if not math.isfinite(here.value):
         return _Descent(here, k, left, "the loss is not finite; check the measurements")
     return _Descent(here, k, left, SOLVED)

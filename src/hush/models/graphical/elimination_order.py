@@ -40,7 +40,7 @@ Key: TypeAlias = tuple[float, float, int]
 CRITERIA: tuple[Criterion, ...] = ("weighted fill", "fill", "size", "degree")
 RESTART_CRITERIA: tuple[Criterion, ...] = ("weighted fill", "fill")  # with noise, the others find little more
 RESTART_TEMPERATURES = (0.2, 0.3)
-RESTARTS = 64
+DEFAULT_RESTARTS = 64
 MOST_IDLE_RESTARTS = 32  # in a row without a smaller model, before the search ends
 RESTART_EDGES = 20_000  # edges visited by all restarts together, which limits them in large graphs
 PLAIN_FILL = [(1, -1)]  # as `groups`: every attribute weighs 1
@@ -219,7 +219,7 @@ def eliminate(
     sizes: Sequence[int],
     *,
     criteria: Sequence[Criterion] = CRITERIA,
-    restarts: int = RESTARTS,
+    restarts: int = DEFAULT_RESTARTS,
     seed: int = 0,
     start: Sequence[int] = (),
 ) -> Elimination:

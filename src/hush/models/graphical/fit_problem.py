@@ -22,8 +22,8 @@ from hush.models.graphical.marginal_loss import MarginalLoss
 
 Callback: TypeAlias = Callable[[int, float, dict[Clique, Floats]], object]
 
-STOPPED = "the callback asked to stop"
-WINDOW = 10  # iterations between the losses that `Remaining` compares
+STOPPED_BY_CALLBACK = "the callback asked to stop"
+ITERATIONS_PER_WINDOW = 10  # iterations between the losses that `Remaining` compares
 SLOWEST_RATE = 0.99  # at which decreases are assumed to shrink from window to window
 
 
@@ -39,7 +39,7 @@ class Remaining:
       already and noisy ones are not.
     """
 
-    def __init__(self, window: int = WINDOW) -> None:
+    def __init__(self, window: int = ITERATIONS_PER_WINDOW) -> None:
         self._window = window
         self._values: list[float] = []
 

@@ -26,7 +26,7 @@ Given: TypeAlias = Mapping[str, int | Iterable[int]]
 
 CHUNK_CELLS = 1 << 18  # of a table whose logarithms are held at a time
 LEAST_PROBABILITY = 1e-200  # of evidence, for conditionals computed from sums; below, they are computed from logarithms
-PREPARING = Lock()  # of the module rather than of each model, so that models can be copied and pickled
+PREPARING_LOCK = Lock()  # of the module rather than of each model, so that models can be copied and pickled
 
 
 def entropy(
@@ -61,20 +61,7 @@ def log_probability(
 
     Privacy: not post-processing of the model alone; if the rows are private, so is the result.
     """
-    columns = _checked(tree, codes)
-    rows = len(next(iter(columns.values()))) if columns else 0
-    logs = np.zeros(rows)
-    for node, table in zip(tree.nodes, conditionals, strict=True):
-        cells = np.zeros(rows, dtype=np.int64)
-        for name in node.axes:
-            cells *= tree.domain[name]
-            cells += columns[name]
-        with np.errstate(divide="ignore"):
-            logs += np.log(table.reshape(-1)[cells])
-    return logs
-
-
-def _checked(tree: JunctionTree, codes: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    # Check the codes.
     if not hasattr(codes, "keys"):
         raise DataError(f"codes = {shown(codes)}: expected an array of codes for every attribute, by name")
     columns = {}
@@ -92,7 +79,18 @@ def _checked(tree: JunctionTree, codes: Mapping[str, np.ndarray[Any, Any]]) -> d
     lengths = sorted({len(column) for column in columns.values()})
     if len(lengths) > 1:
         raise DataError(f"attributes have {shown(lengths)} rows; give every attribute the same rows")
-    return columns
+
+    # Add up the logarithms of every node's conditional probabilities.
+    rows = lengths[0] if lengths else 0
+    logs = np.zeros(rows)
+    for node, table in zip(tree.nodes, conditionals, strict=True):
+        cells = np.zeros(rows, dtype=np.int64)
+        for name in node.axes:
+            cells *= tree.domain[name]
+            cells += columns[name]
+        with np.errstate(divide="ignore"):
+            logs += np.log(table.reshape(-1)[cells])
+    return logs
 
 
 class _Prepared(NamedTuple):
@@ -139,7 +137,7 @@ class GraphicalModel:
     def _prepared(self) -> _Prepared:
         """What all answers are computed from, prepared once: passes overwrite buffers that threads share."""
         if self._ready is None:
-            with PREPARING:
+            with PREPARING_LOCK:
                 if self._ready is None:
                     fixed = fixed_tables(self.tree.domain, self.constraints)
                     belief = self._given or Belief(self.tree, self.factors, fixed)
@@ -300,7 +298,17 @@ def codes_of(domain: Domain, given: Given, asked: Clique = ()) -> dict[str, Inte
     both = [name for name in domain.check(given) if name in asked]
     if both:
         raise DomainError(f"attribute {both[0]!r} is both asked for and given; leave it out of the clique")
-    return {name: _given_codes(name, domain[name], value) for name, value in given.items()}
+    listed = {}
+    for name, value in given.items():
+        values = value if isinstance(value, np.ndarray) or not isinstance(value, Iterable) else list(value)
+        codes, size = np.atleast_1d(np.asarray(values)), domain[name]
+        if codes.ndim != 1 or codes.dtype.kind not in "iu" or not codes.size:
+            raise DomainError(f"given {name!r} = {shown(value)}: expected a code 0 .. {size - 1}, or several of them")
+        outside = codes[(codes < 0) | (codes >= size)]
+        if outside.size:
+            raise DomainError(f"given {name!r} = {outside[0]}: expected codes 0 .. {size - 1}")
+        listed[name] = np.unique(codes.astype(np.int64))
+    return listed
 
 
 def constraints_of(domain: Domain, given: Given) -> list[Constraint]:
@@ -328,14 +336,3 @@ def excluded(constraints: Iterable[Constraint], codes: Mapping[str, Integers]) -
         if not table.any():
             return True
     return False
-
-
-def _given_codes(name: str, size: int, value: int | Iterable[int]) -> Integers:
-    values = value if isinstance(value, np.ndarray) or not isinstance(value, Iterable) else list(value)
-    codes = np.atleast_1d(np.asarray(values))
-    if codes.ndim != 1 or codes.dtype.kind not in "iu" or not codes.size:
-        raise DomainError(f"given {name!r} = {shown(value)}: expected a code 0 .. {size - 1}, or several of them")
-    outside = codes[(codes < 0) | (codes >= size)]
-    if outside.size:
-        raise DomainError(f"given {name!r} = {outside[0]}: expected codes 0 .. {size - 1}")
-    return np.unique(codes.astype(np.int64))

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DomainError
-from hush.models.graphical.elimination_order import RESTARTS, bits, eliminate, graph
+from hush.models.graphical.elimination_order import DEFAULT_RESTARTS, bits, eliminate, graph
 
 BYTES_PER_CELL = 8
 
@@ -62,7 +62,7 @@ class JunctionTree:
         domain: Domain,
         cliques: Iterable[Iterable[str]],
         *,
-        restarts: int = RESTARTS,
+        restarts: int = DEFAULT_RESTARTS,
         seed: int = 0,
         start: JunctionTree | None = None,
     ) -> JunctionTree:

@@ -13,7 +13,7 @@ from hush.core.domain import Clique, Domain, domain_of, listed_cliques
 from hush.core.errors import SizeError
 from hush.core.memory import readable
 from hush.core.validation import check_number
-from hush.models.graphical.elimination_order import RESTARTS, bits, cells_of, eliminate, graph
+from hush.models.graphical.elimination_order import DEFAULT_RESTARTS, bits, cells_of, eliminate, graph
 from hush.models.graphical.junction_tree import BYTES_PER_CELL, JunctionTree, megabytes, sets_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,11 @@ BYTES_PER_MEASURED_CELL = 260  # of a fit: noisy numbers, points, directions and
 
 
 def model_size_mb(
-    domain: Domain | Schema, cliques: Iterable[Iterable[str]] | Workload, *, restarts: int = RESTARTS, seed: int = 0
+    domain: Domain | Schema,
+    cliques: Iterable[Iterable[str]] | Workload,
+    *,
+    restarts: int = DEFAULT_RESTARTS,
+    seed: int = 0,
 ) -> float:
     """Megabytes of the junction tree of `cliques`, or of a workload's cliques; infinite beyond the range of floats.
 
@@ -110,7 +114,7 @@ def check_fits(
     max_size_mb: float,
     *,
     tree: JunctionTree | None = None,
-    restarts: int = RESTARTS,
+    restarts: int = DEFAULT_RESTARTS,
     seed: int = 0,
 ) -> JunctionTree:
     """The tree of `cliques` (`tree`, if known) if it is within the limit, else an error that names cliques to drop."""

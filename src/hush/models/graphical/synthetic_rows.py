@@ -14,7 +14,7 @@ Reference: [Jaynes 1957] for the maximum entropy; systematic sampling for the dr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -24,7 +24,7 @@ from hush.core.arrays import Floats, Integers
 from hush.core.errors import DataError, WorkloadError, shown
 from hush.core.memory import require_memory
 from hush.core.validation import check_choice, check_whole
-from hush.models.graphical._row_kernels import DONE, group_rows, round_cells, sample_cells
+from hush.models.graphical._row_kernels import EVERY_ROW_DRAWN, group_rows, round_cells, sample_cells
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.schema.column_kinds import Date, Granularity, Integer, Numeric
 from hush.schema.schema import Schema
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 Codes: TypeAlias = dict[str, np.ndarray[Any, np.dtype[np.unsignedinteger]]]
 Method: TypeAlias = Literal["rounding", "sampling"]
 
-METHODS = ("rounding", "sampling")
+DRAWING_METHODS = ("rounding", "sampling")
 MOST_INT32 = 2**31 - 1
 DIGITS_IN_BIN = 4  # numbers are rounded to this many digits of their bin's width
 MOST_DECIMALS = 300  # 10^decimals would overflow for more
 STEEPEST_TILT = 60.0  # of a group's levels; a larger one leaves a single level
 LEAST_MEAN = 0.002  # of the width of a bin: means nearer to an end are moved here
-BISECTIONS = 60  # to the precision of floats
+BISECTION_STEPS = 60  # to the precision of floats
 
 
 def draw_rows(
@@ -59,20 +59,18 @@ def draw_rows(
     `node.axes`; row s is p(rest | separator = s) up to a scale of its own. Nodes are visited parents first, so that
     every row's separator cell is known. Rows that share a separator cell are a group.
 
-    "rounding": a group of g rows has e_c = g p_c expected rows in cell c, and E_c = e_0 + ... + e_c in the cells up to
-    c. With one v, uniform in [0, 1), cell c gets
+    "rounding" (systematic sampling): a group of g rows has e_c = g p_c expected rows in cell c, and
+    E_c = e_0 + ... + e_c in the cells up to c. With one v, uniform in [0, 1), cell c gets
 
-        n_c = floor(E_c + v) - floor(E_{c-1} + v)
+        n_c = floor(E_c + v) - floor(E_{c-1} + v)  rows.
 
-    rows (systematic sampling). As E floor(x + v) = x for every x, the expectation of n_c is exactly e_c. As n_c counts
-    the integers in an interval of length e_c, it is floor(e_c) or ceil(e_c). The same holds for every run of
-    consecutive cells, such as all cells with one value of the rest's first attribute, and the sum over all cells is g.
-    The cells go to the rows of the group in random order, so that the rest and earlier columns are independent given
-    the separator.
+    As E floor(x + v) = x for every x, the expectation of n_c is exactly e_c. As n_c counts the integers in an interval
+    of length e_c, it is floor(e_c) or ceil(e_c). The same holds for every run of consecutive cells, such as all cells
+    with one value of the rest's first attribute. The cells go to the rows of the group in random order, so that the
+    rest and earlier columns are independent given the separator.
 
-    "sampling": every row draws its cell independently; n_c has variance g p_c (1 - p_c) instead of at most 1/4.
-
-    With either method rows are in random order: any part of them, chosen by position, is a sample too.
+    "sampling": every row draws its cell independently; n_c has variance g p_c (1 - p_c) instead of at most 1/4. With
+    either method rows are in random order: any part of them, chosen by position, is a sample too.
 
     Privacy: post-processing of a public model; the generator may be seeded.
     Complexity: O(rows + cells) per node; 24 bytes per row in addition to the codes.
@@ -85,29 +83,19 @@ def draw_rows(
     >>> sorted(zip(rows["sex"].tolist(), rows["smokes"].tolist()))
     [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0), (1, 0), (1, 0)]
     """
-    _check(tree, conditionals, generator, method)
+    # Check every argument before the first draw.
+    check_choice(WorkloadError, "method", method, DRAWING_METHODS)
+    if not isinstance(generator, np.random.Generator):
+        raise WorkloadError(f"generator={shown(generator)}: expected a numpy.random.Generator")
+    if len(conditionals) != len(tree.nodes):
+        raise DataError(f"{len(conditionals)} conditional tables for {len(tree.nodes)} nodes; give one for each")
+    for node, table in zip(tree.nodes, conditionals, strict=True):
+        shape = (tree.domain.size(node.separator), tree.domain.size(node.rest))
+        if np.shape(table) != shape:
+            raise DataError(f"the conditional table of node {node.clique!r} has shape {np.shape(table)}, not {shape}")
+        if not (np.min(table) >= 0 and np.max(table) < np.inf):  # NaN fails too
+            raise DataError(f"the conditional table of node {node.clique!r} must be finite and not negative")
     return _draw(tree, conditionals, check_whole(WorkloadError, "rows", rows, least=0), generator, method)
-
-
-def row_chunks(
-    tree: JunctionTree,
-    conditionals: Sequence[Floats],
-    rows: int,
-    generator: np.random.Generator,
-    *,
-    method: Method = "rounding",
-    chunk_rows: int = 1_000_000,
-) -> Iterator[Codes]:
-    """The rows of `draw_rows`, `chunk_rows` at a time and at least one chunk; for more rows than memory holds.
-
-    Every chunk is rounded by itself, so that a count is off by less than one per chunk rather than overall. Arguments
-    are checked at once, not with the first chunk.
-    """
-    _check(tree, conditionals, generator, method)
-    rows = check_whole(WorkloadError, "rows", rows, least=0)
-    size = check_whole(WorkloadError, "chunk_rows", chunk_rows, least=1)
-    firsts = range(0, max(rows, 1), size)
-    return (_draw(tree, conditionals, min(size, rows - first), generator, method) for first in firsts)
 
 
 def decoded(
@@ -151,7 +139,11 @@ def decoded(
             drawn = _integers_in_bins(ends, levels, generator, known)
             table = table.set_column(index, name, pa.array(drawn, mask=levels == column.missing_code))
         elif isinstance(column, Date) and column.granularity is not Granularity.DAY:
-            table = table.set_column(index, name, _days_in_periods(column, levels, generator))
+            periods, position = np.unique(np.minimum(levels, column.levels - 1), return_inverse=True)
+            ends = np.array([column.days(code) for code in periods.tolist()], dtype="datetime64[D]").reshape(-1, 2)
+            first, last = ends.astype(np.int64)[position].T
+            days = generator.integers(first, last, endpoint=True).astype("datetime64[D]")
+            table = table.set_column(index, name, pa.array(days, mask=levels == column.missing_code))
     return table
 
 
@@ -165,7 +157,6 @@ def _numbers_in_bins(
     import pyarrow as pa
 
     # A position in every bin, uniform or with the given mean.
-
     levels = np.minimum(codes, column.levels - 1)
     starts = np.array(column.level_starts)
     ends = np.array([column.ends(code) for code in range(column.levels)])  # of a point, both the point
@@ -212,20 +203,6 @@ def _integers_in_bins(
     return np.asarray(np.maximum(np.minimum(numbers, last), first))
 
 
-def _days_in_periods(
-    column: Date, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator
-) -> pa.Array:
-    """A day in the period of each code; null for missing."""
-    import pyarrow as pa
-
-    periods, position = np.unique(np.minimum(codes, column.levels - 1), return_inverse=True)
-    ends = np.array([column.days(code) for code in periods.tolist()], dtype="datetime64[D]").reshape(-1, 2)
-    first, last = ends.astype(np.int64)[position].T
-    return pa.array(
-        generator.integers(first, last, endpoint=True).astype("datetime64[D]"), mask=codes == column.missing_code
-    )
-
-
 def _draw(
     tree: JunctionTree, conditionals: Sequence[Floats], rows: int, generator: np.random.Generator, method: Method
 ) -> Codes:
@@ -258,7 +235,7 @@ def _draw(
             stuck = sample_cells(
                 table, starts, order, uniforms, np.empty(width), np.empty(min(rows, width), index), picked
             )
-        if stuck != DONE:
+        if stuck != EVERY_ROW_DRAWN:
             where = dict(zip(node.separator, np.unravel_index(stuck, domain.sizes(node.separator)), strict=True))
             values = ", ".join(f"{name} = {code}" for name, code in where.items()) or "any row"
             raise DataError(
@@ -273,20 +250,6 @@ def _draw(
     return {name: columns[name] for name in domain}
 
 
-def _check(tree: JunctionTree, conditionals: Sequence[Floats], generator: np.random.Generator, method: Method) -> None:
-    check_choice(WorkloadError, "method", method, METHODS)
-    if not isinstance(generator, np.random.Generator):
-        raise WorkloadError(f"generator={shown(generator)}: expected a numpy.random.Generator")
-    if len(conditionals) != len(tree.nodes):
-        raise DataError(f"{len(conditionals)} conditional tables for {len(tree.nodes)} nodes; give one for each")
-    for node, table in zip(tree.nodes, conditionals, strict=True):
-        shape = (tree.domain.size(node.separator), tree.domain.size(node.rest))
-        if np.shape(table) != shape:
-            raise DataError(f"the conditional table of node {node.clique!r} has shape {np.shape(table)}, not {shape}")
-        if not (np.min(table) >= 0 and np.max(table) < np.inf):  # NaN fails too
-            raise DataError(f"the conditional table of node {node.clique!r} must be finite and not negative")
-
-
 def tilts(means: Floats) -> Floats:
     """The a for which the density exp(a x) on [0, 1] has each of these means, by bisection.
 
@@ -295,9 +258,13 @@ def tilts(means: Floats) -> Floats:
     """
     targets = np.clip(means, LEAST_MEAN, 1 - LEAST_MEAN)
     low, high = np.full(targets.shape, -2 / LEAST_MEAN), np.full(targets.shape, 2 / LEAST_MEAN)
-    for _ in range(BISECTIONS):
+    for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2
-        below = _tilted_mean(middle) < targets
+        # mean(a) of the density, by its series near 0
+        near = np.abs(middle) < 1e-4
+        safe = np.where(near, 1.0, middle)
+        with np.errstate(over="ignore"):
+            below = np.where(near, 0.5 + middle / 12, -1 / np.expm1(-safe) - 1 / safe) < targets
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray((low + high) / 2)
 
@@ -350,7 +317,7 @@ def mean_tilts(
     weight = s**2 / (s**2 + np.maximum(d**2 - s**2, 0.0))
     target = (np.clip(measured + weight * d, values.min(), values.max()) - values.mean()) / reach
     low, high = np.full(len(rows), -STEEPEST_TILT), np.full(len(rows), STEEPEST_TILT)
-    for _ in range(BISECTIONS):
+    for _ in range(BISECTION_STEPS):
         a = (low + high) / 2
         weights = shares * np.exp(a[:, None] * v - np.abs(a)[:, None])
         mean = weights @ v / np.maximum(weights.sum(axis=1), 1e-300)
@@ -359,11 +326,3 @@ def mean_tilts(
     a = np.where(moved, (low + high) / 2, 0.0)
     scale = np.log(np.maximum((shares * np.exp(a[:, None] * v)).sum(axis=1), 1e-300))
     return np.asarray(a[:, None] * v - np.where(rows > 0, scale, 0.0)[:, None])
-
-
-def _tilted_mean(a: Floats) -> Floats:
-    """mean(a) of the density exp(a x) on [0, 1], by its series near 0."""
-    near = np.abs(a) < 1e-4
-    safe = np.where(near, 1.0, a)
-    with np.errstate(over="ignore"):
-        return np.asarray(np.where(near, 0.5 + a / 12, -1 / np.expm1(-safe) - 1 / safe))

@@ -32,8 +32,8 @@ EQUALLY_SMALL_CELLS = 1 << 20  # memory matters less than work up to here
 LEAST_BUFFERED_CELLS = 1 << 15
 LARGEST_BUFFER_RATIO = 2  # a buffer serves tables of at least half its cells
 UNUSED_CELLS = 1 << 25  # of buffers that wait to be reused
-_SAMPLE = [np.empty(0)]
-REFERENCES_OF_UNUSED = sys.getrefcount(_SAMPLE[0])  # to an array that only a list holds
+_only_in_a_list = [np.empty(0)]
+REFERENCES_OF_UNUSED = sys.getrefcount(_only_in_a_list[0])  # to an array that only a list holds
 
 
 class Buffers:
