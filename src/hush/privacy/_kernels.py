@@ -37,12 +37,9 @@ def run_trials(
 
     Returns (filled, trial, status): the trial to resume at, or the undecided one. `Envelope` explains the arguments.
     """
-    trials = words.size // per_trial
+    trials, last = words.size // per_trial, table.size
     width = np.int64(1) << shift
-    mask = np.uint64(width - 1)
-    tail = np.uint64(drop)
-    low_half = np.uint64(0xFFFFFFFF)
-    last = table.size
+    mask, tail, low_half = np.uint64(width - 1), np.uint64(drop), np.uint64(0xFFFFFFFF)
     for trial in range(first, trials):
         if filled == out.size:
             return filled, trial, DONE
@@ -50,12 +47,10 @@ def run_trials(
         base = trial * per_trial
         u = words[base]
         if per_trial == 1:
-            v = u & low_half
+            v = w = u & low_half
             u -= v
-            w = v
         else:
-            v = words[base + 1]
-            w = words[base + per_trial - 1]
+            v, w = words[base + 1], words[base + per_trial - 1]
         # The block, by inversion.
         j = guide[u >> np.uint64(56)]
         while j < last and u >= table[j]:
@@ -76,12 +71,10 @@ def run_trials(
                     continue
                 return filled, trial, UNDECIDED_ACCEPT
         # The sign; zero must not count twice.
-        y = start + offset
-        if v & np.uint64(1):
-            if y == 0:
-                continue
-            y = -y
-        out[filled] = y
+        y, negative = start + offset, v & np.uint64(1)
+        if negative and y == 0:
+            continue
+        out[filled] = -y if negative else y
         filled += 1
     return filled, trials, DONE
 

@@ -32,7 +32,7 @@ from hush.privacy.events import DiscoveryEvent, Event
 from hush.privacy.exact_sampling import WORD_BITS, Entropy, exp_bounds, one_word
 
 PROBABILITY_BITS = 128  # probabilities are multiples of 2^-128
-CERTAIN = 1 << PROBABILITY_BITS
+PROBABILITY_ONE = 1 << PROBABILITY_BITS  # in these multiples
 LONGEST_TABLE = 1 << 20
 
 
@@ -79,12 +79,12 @@ class KeyDiscovery:
         """
         if units == 1:
             return self.delta
-        return Fraction(self.table[min(units, len(self.table) - 1)], CERTAIN)
+        return Fraction(self.table[min(units, len(self.table) - 1)], PROBABILITY_ONE)
 
     @property
     def usual(self) -> int:
         """The least number of units at which a key is released at least half the time."""
-        return next(units for units, chance in enumerate(self.table) if 2 * chance >= CERTAIN)
+        return next(units for units, chance in enumerate(self.table) if 2 * chance >= PROBABILITY_ONE)
 
     def choose(self, counts: Integers, entropy: Entropy) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which keys are released, given how many units hold each."""
@@ -94,35 +94,34 @@ class KeyDiscovery:
         drawn = entropy.words(len(counts))
         chosen = drawn < high[units]
         always = units == len(table) - 1
+        # A uniform number whose first word does not decide is drawn further, until it is below or above.
         for index in np.flatnonzero((drawn == high[units]) & ~always):
-            chosen[index] = self._finish(int(drawn[index]), int(units[index]), entropy)
+            chance, prefix, bits, below = self.probability(int(units[index])), int(drawn[index]), WORD_BITS, None
+            while below is None:
+                prefix, bits = (prefix << WORD_BITS) | one_word(entropy), bits + WORD_BITS
+                scaled = chance * (1 << bits)
+                below = True if prefix + 1 <= scaled else False if prefix >= scaled else None
+            chosen[index] = below
         return np.asarray((chosen | always) & (counts > 0))
-
-    def _finish(self, prefix: int, units: int, entropy: Entropy) -> bool:
-        """Whether a uniform number whose first word is `prefix` is below the probability, by drawing more words."""
-        chance, bits = self.probability(units), WORD_BITS
-        while True:
-            prefix, bits = (prefix << WORD_BITS) | one_word(entropy), bits + WORD_BITS
-            scaled = chance * (1 << bits)
-            if prefix + 1 <= scaled:
-                return True
-            if prefix >= scaled:
-                return False
 
 
 @lru_cache(maxsize=64)
 def _table(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
     low, high = exp_bounds(epsilon, PROBABILITY_BITS)
-    grown = CERTAIN * CERTAIN // high  # 2^128 e^eps, rounded down
-    least = delta.numerator * CERTAIN // delta.denominator
+    grown = PROBABILITY_ONE * PROBABILITY_ONE // high  # 2^128 e^eps, rounded down
+    least = delta.numerator * PROBABILITY_ONE // delta.denominator
     if not least or not low:
         raise BudgetError(f"delta={float(delta):g}: too small for anything to be released; raise it")
     table = [0]
-    while table[-1] < CERTAIN:
+    while table[-1] < PROBABILITY_ONE:
         chance = table[-1]
-        rest = max(CERTAIN - chance - least, 0)
+        rest = max(PROBABILITY_ONE - chance - least, 0)
         table.append(
-            min((grown * chance >> PROBABILITY_BITS) + least, CERTAIN - (-(-high * rest >> PROBABILITY_BITS)), CERTAIN)
+            min(
+                (grown * chance >> PROBABILITY_BITS) + least,
+                PROBABILITY_ONE - (-(-high * rest >> PROBABILITY_BITS)),
+                PROBABILITY_ONE,
+            )
         )
         if len(table) > LONGEST_TABLE:
             raise BudgetError(f"epsilon={float(epsilon):g}: too small for anything to be released; raise it")

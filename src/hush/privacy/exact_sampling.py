@@ -180,32 +180,28 @@ class Envelope:
 
     def sample(self, count: int, entropy: Entropy) -> Integers:
         """`count` independent draws; about 1.1 trials each, of 8 bytes (16 for scales from 2^11, 24 from 2^23)."""
+        from hush.privacy._kernels import DONE, UNDECIDED_BLOCK, run_trials
+
         out = np.empty(count, dtype=np.int64)
         filled = 0
         while filled < count:
             trials = min(_TRIALS_AT_ONCE, (count - filled) + (count - filled) // 8 + 8)
             words = entropy.words(trials * self.per_trial)
-            filled = self._consume(words, out, filled, entropy)
+            # Run the trials of these words; floats leave some undecided, which are decided exactly.
+            trial, status = 0, UNDECIDED_BLOCK
+            while status != DONE:
+                filled, trial, status = run_trials(
+                    words, self.per_trial, trial, self.table, self.guide, self.gap, self.shift,
+                    self.drop, 2.0**-self.accept_bits, self.quadratic, self.inverse, self.slack, out, filled,
+                )  # fmt: skip
+                if status != DONE:
+                    undecided = [int(word) for word in words[trial * self.per_trial : (trial + 1) * self.per_trial]]
+                    drawn = self._finish(undecided, status == UNDECIDED_BLOCK, entropy)
+                    if drawn is not None:
+                        out[filled] = drawn
+                        filled += 1
+                    trial += 1
         return out
-
-    def _consume(self, words: Words, out: Integers, filled: int, entropy: Entropy) -> int:
-        """Run the trials of these words, undecided ones exactly; returns how many entries of `out` are filled."""
-        from hush.privacy._kernels import DONE, UNDECIDED_BLOCK, run_trials
-
-        trial = 0
-        while True:
-            filled, trial, status = run_trials(
-                words, self.per_trial, trial, self.table, self.guide, self.gap, self.shift,
-                self.drop, 2.0**-self.accept_bits, self.quadratic, self.inverse, self.slack, out, filled,
-            )  # fmt: skip
-            if status == DONE:
-                return int(filled)
-            undecided = [int(word) for word in words[trial * self.per_trial : (trial + 1) * self.per_trial]]
-            drawn = self._finish(undecided, status == UNDECIDED_BLOCK, entropy)
-            if drawn is not None:
-                out[filled] = drawn
-                filled += 1
-            trial += 1
 
     def _finish(self, words: list[int], block_undecided: bool, entropy: Entropy) -> int | None:
         """One trial from its words with exact comparisons; None if it is rejected."""

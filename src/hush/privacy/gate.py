@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, is_dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -131,14 +132,11 @@ class MarginalQuery:
     clique: Clique
     operator: ClassVar[None] = None
     scale: ClassVar[int] = 1
+    row_norms: ClassVar[RowNorms] = ONE_CELL
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
         return (self.clique,)
-
-    @property
-    def row_norms(self) -> RowNorms:
-        return ONE_CELL
 
     def answer(self, counts: Counts) -> np.ndarray[Any, np.dtype[np.int64]]:
         return counts[self.clique]
@@ -300,7 +298,16 @@ class Gate:
         """
         requests = tuple(requests)
         events = [self.event(request) for request in requests]
-        batches = list(self._batches(requests))
+        # Batches: consecutive requests, as index ranges, whose counts fit in about `BATCH_CELLS` cells.
+        cuts, cells = [0], 0
+        for index, request in enumerate(requests):
+            added = sum(self._table.domain.size(clique) for clique in request.query.cliques)
+            if index > cuts[-1] and cells + added > BATCH_CELLS:
+                cuts.append(index)
+                cells = 0
+            cells += added
+        batches = list(pairwise([*cuts, len(requests)])) if requests else []
+        # Check what is public, then charge for all requests.
         for start, stop in batches:
             self._table.require(_cliques(requests[start:stop]))
             if summed := _sums(requests[start:stop]):
@@ -436,18 +443,6 @@ class Gate:
         watcher = _watcher.get()
         self._watched = self._watched or watcher is not None
         return watcher
-
-    def _batches(self, requests: tuple[Request, ...]) -> Iterator[tuple[int, int]]:
-        """Consecutive requests, as index ranges, whose counts fit in about `BATCH_CELLS` cells."""
-        start, cells = 0, 0
-        for index, request in enumerate(requests):
-            added = sum(self._table.domain.size(clique) for clique in request.query.cliques)
-            if index > start and cells + added > BATCH_CELLS:
-                yield start, index
-                start, cells = index, 0
-            cells += added
-        if start < len(requests):
-            yield start, len(requests)
 
 
 def _require_frozen(asked: Query | DeclaredStatistic | Scorer[Any]) -> None:

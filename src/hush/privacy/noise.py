@@ -83,7 +83,7 @@ class DiscreteGaussian:
         return GaussianEvent(self.variance_parameter, sensitivity.l2_squared, sensitivity.single_cell)
 
     def sample(self, shape: int | tuple[int, ...], entropy: Entropy) -> Integers:
-        return envelope(1 / (2 * self.variance_parameter), True).sample(_count(shape), entropy).reshape(shape)
+        return envelope(1 / (2 * self.variance_parameter), True).sample(int(np.prod(shape)), entropy).reshape(shape)
 
     def pmf(self, values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Probabilities, for tests and error bars."""
@@ -132,16 +132,12 @@ class DiscreteLaplace:
         return LaplaceEvent(self.scale, sensitivity.l1)
 
     def sample(self, shape: int | tuple[int, ...], entropy: Entropy) -> Integers:
-        return envelope(1 / self.scale, False).sample(_count(shape), entropy).reshape(shape)
+        return envelope(1 / self.scale, False).sample(int(np.prod(shape)), entropy).reshape(shape)
 
     def pmf(self, values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Probabilities, for tests and error bars."""
         rate = 1 / float(self.scale)
         return np.asarray(math.tanh(rate / 2) * np.exp(-rate * np.abs(np.asarray(values, dtype=np.float64))))
-
-
-def _count(shape: int | tuple[int, ...]) -> int:
-    return shape if isinstance(shape, int) else math.prod(shape)
 
 
 def _exact_scale(name: str, value: Real | Decimal) -> Fraction:

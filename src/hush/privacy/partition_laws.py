@@ -1,8 +1,8 @@
 """Private partitions of n cells in a row into intervals: the exponential mechanism, least noisy cost, and a tree.
 
 A partition costs the sum of its intervals' costs. One row is in one cell, and every partition has exactly one interval
-over that cell, so that a row moves the cost of a partition no further than the cost of one interval. The first two laws
-rest on this; neither lists the partitions. The tree splits a node while its noisy score, less a toll for its depth, is
+over that cell, so a row moves the cost of a partition no further than the cost of one interval. The first two laws rest
+on this; neither lists the partitions. The tree splits a node while its noisy score, minus a toll for its depth, is
 high; its noise does not grow with depth.
 """
 
@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.core.arrays import Floats, Integers
+from hush.core.arrays import Integers
 from hush.core.errors import BudgetError
 from hush.core.validation import check_whole
 from hush.privacy.events import Event, NoisyChoiceEvent, SelectionEvent
@@ -126,7 +126,7 @@ class PartitionMechanism:
     `gap` = 4 n (2^-48 + (lengths + 8) 2^-53); powers of two are kept apart, so that no weight is too small. A uniform
     number within `gap` of one is undecided; more of its bits are drawn and compared with sums in integers of growing
     length, until they decide. Whichever path is taken, the partition has exactly its probability. Costs below 0 count
-    as 0, and those above 2^40 as that, which brings no two further apart.
+    as 0, and those above 2^40 as 2^40, which increases no difference between costs.
     Privacy: the exponential mechanism with a base measure; epsilon-DP and epsilon^2/8-zCDP.
     Reference: [McSherry and Talwar 2007]; exactness after [Ilvento 2020].
     """
@@ -185,25 +185,20 @@ class _WeightedPartitions:
         self.lengths, self.costs, self.rate, self.offset = lengths, costs, rate, offset
         self.cells = int(costs.shape[1])
         self.gap = 4.0 * self.cells * (ROUNDED_WEIGHT + (len(lengths) + 8) * 2.0**-53)
-        self.weights, self.halvings = self._floats()
+        # Weights as numbers of 1/2 to 1, and how often to halve them: r c + k = h log 2 + g in integers of 128 bits
+        # behind the point, then exp(-g) in floats for 0 <= g < log 2. The relative error is below 2^-48 for an exp with
+        # an error below 16 ulp.
+        distinct, places = np.unique(costs, return_inverse=True)
+        long_rate, long_offset = (math.floor(number * 2**_EXPONENT_BITS) for number in (rate, offset))
+        log_two = _log_two(_EXPONENT_BITS)
+        split = [divmod(cost * long_rate + long_offset, log_two) for cost in distinct.tolist()]
+        rest = np.array([(g >> (_EXPONENT_BITS - 60)) * 2.0**-60 for _, g in split])
+        self.weights = np.exp(-rest)[places].reshape(costs.shape)
+        self.halvings = np.array([h for h, _ in split], dtype=np.int64)[places].reshape(costs.shape)
         self.mantissas, self.exponents = np.empty(self.cells + 1), np.empty(self.cells + 1, dtype=np.int64)
         weigh_partitions(self.weights, self.halvings, np.array(lengths, dtype=np.int64), self.mantissas, self.exponents)
         self._sums: dict[int, list[tuple[int, int]]] = {}
         self._weights: dict[tuple[int, int], tuple[int, int]] = {}
-
-    def _floats(self) -> tuple[Floats, Integers]:
-        """Weights as numbers of 1/2 to 1 and how often to halve them.
-
-        r c + k = h log 2 + g in integers of 128 bits behind the point, then exp(-g) in floats for 0 <= g < log 2: the
-        relative error is below 2^-48 for an exp with an error below 16 ulp.
-        """
-        distinct, places = np.unique(self.costs, return_inverse=True)
-        rate, offset = (math.floor(number * 2**_EXPONENT_BITS) for number in (self.rate, self.offset))
-        log_two = _log_two(_EXPONENT_BITS)
-        split = [divmod(cost * rate + offset, log_two) for cost in distinct.tolist()]
-        rest = np.array([(g >> (_EXPONENT_BITS - 60)) * 2.0**-60 for _, g in split])
-        halvings = np.array([h for h, _ in split], dtype=np.int64)
-        return np.exp(-rest)[places].reshape(self.costs.shape), halvings[places].reshape(self.costs.shape)
 
     def draw(self, entropy: Entropy) -> Cuts:
         """The boundaries of a partition with probability in proportion to its product."""
@@ -286,7 +281,7 @@ def _decide(prefix: int, length: int, terms: Callable[[int], Terms], entropy: En
 
 
 def _slot(prefix: int, length: int, numbers: list[int], gap: Fraction) -> int | None:
-    """The same, where it is known; C are in proportion to the sums of numbers, up to `gap`."""
+    """The index that `_decide` looks for, if the bits decide it, else None; C are the sums of numbers, up to `gap`."""
     total, reached = sum(numbers), 0
     for k, number in enumerate(numbers):
         before, reached = reached, reached + number
@@ -511,7 +506,7 @@ def _least_noise(epsilon: Fraction, decay: Fraction) -> tuple[Fraction, int]:
 
 
 def _check_epsilon(epsilon: Fraction) -> None:
-    """Refuse what noise of no practical scale would be drawn for."""
+    """Refuse an epsilon whose noise would have no practical scale."""
     if not Fraction(1, 2**24) <= epsilon <= LARGEST_EPSILON:
         raise BudgetError(
             f"epsilon={float(epsilon):g} of a partition: expected a number from 2^-24 to {LARGEST_EPSILON}"
