@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -120,19 +121,20 @@ class PrivateEstimator:
         return matrix, classes.astype(np.int64)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSGD(PrivateEstimator):
     """The base of estimators trained by noisy steps."""
 
-    epochs: int
-    lot: int
-    learning_rate: float
-    noise: float
-    clip: float
-    optimizer: str
-    sampling: Sampling
-    delta: float
-    seed: int | None
-    ledger: Ledger | str | Path | None
+    epochs: int = 10
+    lot: int = 128
+    learning_rate: float = 0.05
+    noise: float = 1.0
+    clip: float = 1.0
+    optimizer: str = "sgd"
+    sampling: Sampling = "fixed"
+    delta: float = 1e-5
+    seed: int | None = None
+    ledger: Ledger | str | Path | None = None
 
     def _rule(self) -> TrainingRule:
         return TrainingRule(
@@ -165,24 +167,6 @@ class PrivateLinear(PrivateSGD):
     hinge: ClassVar[bool]
     coef_: Floats
     intercept_: Floats
-
-    def __init__(
-        self,
-        *,
-        epochs: int = 10,
-        lot: int = 128,
-        learning_rate: float = 0.05,
-        noise: float = 1.0,
-        clip: float = 1.0,
-        optimizer: str = "sgd",
-        sampling: Sampling = "fixed",
-        delta: float = 1e-5,
-        seed: int | None = None,
-        ledger: Ledger | str | Path | None = None,
-    ) -> None:
-        self.epochs, self.lot, self.learning_rate, self.noise, self.clip = epochs, lot, learning_rate, noise, clip
-        self.optimizer, self.sampling, self.delta = optimizer, sampling, delta
-        self.seed, self.ledger = seed, ledger
 
     def fit(self, features: Any, labels: Any) -> Self:
         """Train on rows and their classes, of which there must be two."""
@@ -223,28 +207,11 @@ class PrivateLinearSVM(PrivateLinear):
     hinge: ClassVar[bool] = True
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateMLP(PrivateSGD):
     """A network of ReLU layers of the sizes `hidden`, for two or more classes, trained by DP-SGD or DP-Adam."""
 
-    def __init__(
-        self,
-        *,
-        hidden: tuple[int, ...] = (128, 64),
-        epochs: int = 10,
-        lot: int = 128,
-        learning_rate: float = 0.05,
-        noise: float = 1.0,
-        clip: float = 1.0,
-        optimizer: str = "sgd",
-        sampling: Sampling = "fixed",
-        delta: float = 1e-5,
-        seed: int | None = None,
-        ledger: Ledger | str | Path | None = None,
-    ) -> None:
-        self.hidden = hidden
-        self.epochs, self.lot, self.learning_rate, self.noise, self.clip = epochs, lot, learning_rate, noise, clip
-        self.optimizer, self.sampling, self.delta = optimizer, sampling, delta
-        self.seed, self.ledger = seed, ledger
+    hidden: tuple[int, ...] = (128, 64)
 
     def fit(self, features: Any, labels: Any) -> Self:
         """Train on rows and their classes."""
@@ -271,6 +238,7 @@ class PrivateMLP(PrivateSGD):
         return softmax(self._scores(features))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OutputPerturbedRegression(PrivateEstimator):
     """Logistic regression by projected SGD, with Gaussian noise on the weights at the end.
 
@@ -280,19 +248,11 @@ class OutputPerturbedRegression(PrivateEstimator):
     Reference: [DPareto, sec. 3.3.2]; [Wu et al. 2017, Alg. 2].
     """
 
-    coef_: Floats
-
-    def __init__(
-        self,
-        *,
-        regularization: float = 1e-3,
-        noise: float = 1.0,
-        delta: float = 1e-6,
-        seed: int | None = None,
-        ledger: Ledger | str | Path | None = None,
-    ) -> None:
-        self.regularization, self.noise, self.delta = regularization, noise, delta
-        self.seed, self.ledger = seed, ledger
+    regularization: float = 1e-3
+    noise: float = 1.0
+    delta: float = 1e-6
+    seed: int | None = None
+    ledger: Ledger | str | Path | None = None
 
     def fit(self, features: Any, labels: Any) -> Self:
         """Train on rows and their two classes."""
@@ -308,7 +268,7 @@ class OutputPerturbedRegression(PrivateEstimator):
             event = GaussianEvent(Fraction(float(self.noise)) ** 2, sensitivity**2)
             charge_first(self.ledger, [event], Neighbours.REPLACE)
         weights = train_projected(matrix, np.where(classes == 1, 1.0, -1.0), gamma, generator)
-        self.coef_ = (weights + self.noise * generator.standard_normal(len(weights)))[None]
+        self.coef_: Floats = (weights + self.noise * generator.standard_normal(len(weights)))[None]
         self.epsilon_ = epsilon
         return self
 
