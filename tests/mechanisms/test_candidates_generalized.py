@@ -11,6 +11,7 @@ from hush.core.errors import BudgetError
 from hush.mechanisms.candidates import Candidates, MisfitRounds, MisfitScorer, check_epsilon, on_grid
 from hush.privacy.selection import GeneralizedExponentialMechanism
 from hush.privacy.sensitivity import Sensitivity
+from hush.release.noisy_tables_record import NoisyTablesRecord
 from hush.schema import ROW, Unit
 from hush.testing import TinyTable, neighbours_of
 from hush.testing.laws import DivergenceError, check_selection_privacy, scores_of
@@ -82,7 +83,7 @@ def test_an_epsilon_too_small_to_draw_by_is_refused_before_a_choice():
 
 def test_a_run_refuses_an_epsilon_too_small_before_it_is_charged():
     class Untouched:
-        bound, rounds, merging = Sensitivity(Fraction(1), Fraction(1)), (), None
+        bound, record, merging = Sensitivity(Fraction(1), Fraction(1)), NoisyTablesRecord(DOMAIN), None
 
     rounds = MisfitRounds(Untouched(), Candidates(CLIQUES, np.ones(6)), "x", generalized=True)
     with pytest.raises(BudgetError, match="too small for the generalised"):
