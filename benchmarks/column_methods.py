@@ -18,8 +18,7 @@ from benchmarks.tree_budgets import level_tree
 from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique
 from hush.core.errors import WorkloadError
-from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery, greedy_tree, nodes_by_height
-from hush.histograms.bucket_workloads import PrefixSums, expanded
+from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery, PrefixSums, expanded, greedy_tree, nodes_by_height
 from hush.histograms.interval_costs import Curve, IntervalDeviations, NodeScores
 from hush.privacy.events import LaplaceEvent
 from hush.privacy.gate import Counts, Gate, Query, Request

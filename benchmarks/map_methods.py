@@ -12,8 +12,7 @@ from benchmarks.tree_budgets import geometric_tree
 from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique
 from hush.core.errors import WorkloadError
-from hush.histograms.bucket_trees import greedy_tree
-from hush.histograms.bucket_workloads import AllRanges
+from hush.histograms.bucket_trees import AllRanges, greedy_tree
 from hush.histograms.interval_costs import NodeScores, hilbert_order
 from hush.privacy.gate import Gate
 from hush.privacy.partition_laws import SplittingTree

@@ -27,8 +27,7 @@ import numpy as np
 from benchmarks.column_methods import COARSE_TO_FINE
 from benchmarks.tree_budgets import geometric_tree, plain_tree
 from hush.core.arrays import Floats, Integers
-from hush.histograms.bucket_trees import BucketTree, greedy_tree
-from hush.histograms.bucket_workloads import LinearQueries, carried_over
+from hush.histograms.bucket_trees import BucketTree, LinearQueries, carried_over, greedy_tree
 from hush.histograms.interval_costs import IntervalDeviations, NodeScores, deviations, powers_of_two
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget

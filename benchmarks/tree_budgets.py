@@ -8,8 +8,14 @@ import numpy as np
 
 from hush.core.arrays import Integers
 from hush.core.errors import WorkloadError
-from hush.histograms.bucket_trees import PATH_UNITS, BucketTree, greedy_tree, nodes_by_height, tree_from_fractions
-from hush.histograms.bucket_workloads import CellWorkload
+from hush.histograms.bucket_trees import (
+    PATH_UNITS,
+    BucketTree,
+    CellWorkload,
+    greedy_tree,
+    nodes_by_height,
+    tree_from_fractions,
+)
 
 
 def plain_tree(cuts: Integers, units: int = 1) -> BucketTree:

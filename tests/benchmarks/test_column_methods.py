@@ -11,7 +11,7 @@ from benchmarks.tree_budgets import level_tree
 
 from hush.core.domain import Domain
 from hush.core.errors import WorkloadError
-from hush.histograms.bucket_workloads import PrefixSums
+from hush.histograms.bucket_trees import PrefixSums
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import NotPrivateEntropy

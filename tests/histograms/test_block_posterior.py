@@ -9,9 +9,8 @@ import pytest
 
 from hush.histograms import _posterior_kernels, block_posterior
 from hush.histograms.axis_grid import AxisForm, AxisGrid
-from hush.histograms.block_fit import BlockFit
-from hush.histograms.block_tree import BlockTree, design_blocks
-from hush.histograms.hat_query import HatQuery
+from hush.histograms.block_tree import BlockFit, BlockTree, design_blocks
+from hush.histograms.hats import HatQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
 from hush.strategies.strategy import NoiseKind

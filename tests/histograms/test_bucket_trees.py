@@ -1,4 +1,4 @@
-"""Trees over buckets: golden errors, errors and estimates against dense matrices, and shares that add up exactly."""
+"""Trees over buckets: workloads on buckets, golden errors, estimates against dense matrices, and shares that add up."""
 
 from fractions import Fraction
 from typing import Any
@@ -9,8 +9,19 @@ from benchmarks.tree_budgets import geometric_tree, least_error_tree, level_tree
 
 from hush.core.domain import Domain
 from hush.core.errors import WorkloadError
-from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery, TreeFit, greedy_tree, nodes_by_height
-from hush.histograms.bucket_workloads import AllRanges, PrefixSums, SingleCells, carried_over, expanded
+from hush.histograms.bucket_trees import (
+    AllRanges,
+    BucketTree,
+    BucketTreeQuery,
+    LinearQueries,
+    PrefixSums,
+    SingleCells,
+    TreeFit,
+    carried_over,
+    expanded,
+    greedy_tree,
+    nodes_by_height,
+)
 from hush.histograms.interval_costs import cell_order
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
@@ -21,6 +32,43 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours, sensitivity
 from hush.testing import TinyTable, check_replay, neighbours_of
+
+TEN_CELLS = np.array([0, 2, 3, 7, 10])
+
+
+def all_ranges(cells: int) -> np.ndarray:
+    return np.array([[a <= j < b for j in range(cells)] for a in range(cells) for b in range(a + 1, cells + 1)], float)
+
+
+def test_answers_on_buckets_are_those_on_expanded_cells() -> None:
+    """The document's example, and random queries of any coefficients."""
+    counts = np.array([6.3, 7.1, 3.6, 8.4])
+    assert expanded(counts, TEN_CELLS) == pytest.approx([3.15, 3.15, 7.1, 0.9, 0.9, 0.9, 0.9, 2.8, 2.8, 2.8])
+    queries = np.random.default_rng(0).normal(size=(6, 10))
+    assert carried_over(queries, TEN_CELLS) @ counts == pytest.approx(queries @ expanded(counts, TEN_CELLS))
+    with pytest.raises(WorkloadError, match="queries on 9 cells, buckets on 10"):
+        carried_over(queries[:, :9], TEN_CELLS)
+
+
+@pytest.mark.parametrize(
+    ("workload", "matrix"),
+    [
+        (PrefixSums(), np.tri(10)),
+        (AllRanges(), all_ranges(10)),
+        (SingleCells(), np.eye(10)),
+        (LinearQueries(np.arange(30.0).reshape(3, 10) % 7), np.arange(30.0).reshape(3, 10) % 7),
+    ],
+    ids=["prefix sums", "ranges", "cells", "queries"],
+)
+@pytest.mark.parametrize("starts", [[0], [0, 1, 2, 3], [0, 3], [0, 2]])
+def test_energies_are_those_of_the_matrix(workload: Any, matrix: np.ndarray, starts: list[int]) -> None:
+    counts = np.random.default_rng(1).normal(size=4)
+    plain = []
+    for first, end in zip(starts, [*starts[1:], 4], strict=True):
+        inside = (np.arange(4) >= first) & (np.arange(4) < end)
+        plain.append(((carried_over(matrix, TEN_CELLS) @ np.where(inside, counts, 0)) ** 2).sum())
+    assert workload.energies(TEN_CELLS, counts, np.array(starts)) == pytest.approx(plain)
+
 
 CUTS = np.array([0, 2, 3, 7, 10, 11, 16, 20])
 

@@ -7,8 +7,7 @@ import pytest
 
 from hush.core.domain import Domain
 from hush.histograms.axis_grid import AxisForm, AxisGrid
-from hush.histograms.hat_fit import HatFit
-from hush.histograms.hat_query import HatQuery
+from hush.histograms.hats import HatFit, HatQuery
 from hush.histograms.histogram_estimates import HistogramEstimates, project_cells
 from hush.linops import Identity, Prefix
 from hush.privacy.measurement import Measurement

@@ -14,7 +14,7 @@ import pytest
 import hush
 from hush.core.domain import Domain
 from hush.core.errors import ArchiveError, BudgetError, SizeError, WorkloadError
-from hush.histograms.bucket_workloads import AllRanges, PrefixSums, SingleCells
+from hush.histograms.bucket_trees import AllRanges, PrefixSums, SingleCells
 from hush.histograms.grid_bias import GridBias
 from hush.histograms.interval_costs import hilbert_order
 from hush.mechanisms import DAWA

@@ -16,8 +16,7 @@ import numpy as np
 from hush.core.arrays import Floats
 from hush.histograms._posterior_kernels import tree_posterior
 from hush.histograms.axis_grid import AxisForm, AxisGrid
-from hush.histograms.block_fit import BlockFit
-from hush.histograms.block_tree import BlockTree
+from hush.histograms.block_tree import BlockFit, BlockTree
 from hush.privacy.measurement import Measurement
 
 FLAT, EMPTY, SPLIT = 0.25, 0.25, 0.5  # prior of a block: even, one half empty, or neither

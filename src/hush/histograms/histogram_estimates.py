@@ -12,10 +12,10 @@ from hush.core.arrays import Floats, Integers, apply_each, summed
 from hush.core.domain import Clique, Domain
 from hush.core.errors import SizeError, WorkloadError
 from hush.histograms.axis_grid import AxisForm, AxisGrid, spread
-from hush.histograms.block_fit import BlockFit
 from hush.histograms.block_posterior import settled_buckets
+from hush.histograms.block_tree import BlockFit
 from hush.histograms.bucket_trees import BucketTreeQuery, TreeFit
-from hush.histograms.hat_fit import LARGEST_WORK, HatFit
+from hush.histograms.hats import LARGEST_WORK, HatFit
 from hush.inference.error_law import ErrorLaw
 from hush.linops import Identity, LinearOperator
 from hush.privacy.measurement import Measurement

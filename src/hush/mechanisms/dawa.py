@@ -19,11 +19,17 @@ from hush.core.validation import check_choice, check_flag, check_number
 from hush.histograms.axis_grid import AxisGrid, levels_below, query_count
 from hush.histograms.block_posterior import blocks_noise
 from hush.histograms.block_tree import LARGEST_TREE, POSTERIOR_BYTES, BlockTree, design_blocks
-from hush.histograms.bucket_trees import BucketTreeQuery, greedy_tree
-from hush.histograms.bucket_workloads import AllRanges, CellWorkload, LinearQueries, PrefixSums, SingleCells
+from hush.histograms.bucket_trees import (
+    AllRanges,
+    BucketTreeQuery,
+    CellWorkload,
+    LinearQueries,
+    PrefixSums,
+    SingleCells,
+    greedy_tree,
+)
 from hush.histograms.grid_bias import GridBias
-from hush.histograms.hat_design import HatDesign, design_hats
-from hush.histograms.hat_query import HatQuery
+from hush.histograms.hats import HatDesign, HatQuery, design_hats
 from hush.histograms.interval_costs import IntervalDeviations, NodeScores, cell_order
 from hush.linops import AllRange, Identity, LinearOperator, Prefix, Total
 from hush.mechanisms.mechanism import Mechanism

@@ -20,7 +20,7 @@ from hush.histograms.axis_grid import AxisGrid, query_count
 from hush.histograms.block_tree import LARGEST_TREE, BlockTree
 from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery
 from hush.histograms.grid_bias import GridBias
-from hush.histograms.hat_query import HatQuery
+from hush.histograms.hats import HatQuery
 from hush.histograms.histogram_estimates import HistogramEstimates
 from hush.histograms.interval_costs import Curve
 from hush.privacy.gate import MarginalQuery
