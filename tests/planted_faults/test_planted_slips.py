@@ -76,8 +76,11 @@ def session_draws_at_twice(patch: Patch) -> None:
         def choose(self, scores: Any, entropy: Any) -> Any:
             return type(self.law)(2 * self.law.epsilon).choose(scores, entropy)
 
-    true = Session.choose
-    patch.setattr(Session, "choose", lambda self, scorer, law, *, note: true(self, scorer, Twice(law), note=note))
+    def wrong(self: Any, scorer: Any, rho: Fraction, *, note: str) -> Any:
+        law = selection.ExponentialMechanism.for_rho(rho)
+        return self.gate.select(scorer, Twice(law), note=note), law
+
+    patch.setattr(Session, "select", wrong)
 
 
 def session_scores_twice(patch: Patch) -> None:
@@ -191,15 +194,15 @@ def relation_of_the_plan_lost(patch: Patch) -> None:
 
 def exact_counts_in_the_partial_file(patch: Patch) -> None:
     """What an interrupted release keeps is written before the noise."""
-    true = Session.recorded
+    true = release_job.ReleaseJob._release
 
-    def wrong(self: Any, *, complete: bool) -> Any:
+    def wrong(self: Any, table: Any, session: Any, *others: Any, complete: bool) -> Any:
         if not complete:
-            for table in self.noisy_tables:
-                table.raw[...] = self.gate._table.counts([table.clique])[table.clique]
-        return true(self, complete=complete)
+            for noisy in session.noisy_tables:
+                noisy.raw[...] = session.gate._table.counts([noisy.clique])[noisy.clique]
+        return true(self, table, session, *others, complete=complete)
 
-    patch.setattr(Session, "recorded", wrong)
+    patch.setattr(release_job.ReleaseJob, "_release", wrong)
 
 
 def missing_ids_are_units(patch: Patch) -> None:

@@ -45,7 +45,7 @@ def counts_spend_the_share_of_sums(patch: Patch) -> None:
     """A session leaves to sums what they cost for units of one row."""
 
     def wrong(self: Any) -> Fraction:
-        return self._account.budget.limit - (0 if self.sums is None else self.sums.strategy.cost)
+        return self._account.budget.limit - (0 if self.record.sums is None else self.record.sums.strategy.cost)
 
     patch.setattr(Session, "limit", property(wrong))
 
