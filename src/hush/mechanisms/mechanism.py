@@ -76,10 +76,10 @@ class Mechanism(ABC):
     errors_known: ClassVar[str] = "measured tables"
     reference: ClassVar[str] = ""
     adaptive: ClassVar[bool] = True  # what it measures depends on earlier noisy answers
-    told_by_columns: ClassVar[bool] = True  # one-way tables at all of the budget show how accurate it is at best
+    told_by_columns: ClassVar[bool] = True  # one-way tables with the whole budget show its best possible accuracy
     measures: ClassVar[bool] = True  # if not, it reads no row and costs nothing
     states: ClassVar[str] = "the release states bounds on the error of its tables"
-    smaller: ClassVar[str] = "drop an attribute, use wider bins or lower the order"  # what needs less memory
+    smaller: ClassVar[str] = "drop an attribute, use wider bins or lower the order"  # how to need less memory
 
     @abstractmethod
     def run(self, session: Session, plan: Plan) -> None:
@@ -117,7 +117,7 @@ class Mechanism(ABC):
         check_possible(schema)
 
     def memory(self, plan: Plan, schema: Schema) -> int:
-        """Bytes that a release takes at its peak, at most, beyond reading rows; of public facts alone.
+        """The most bytes that a release takes at its peak, beyond reading rows; computed from public facts.
 
         Here: the columns and the asked tables, counted, measured, kept and written. A mechanism that fits a model adds
         the memory of the fit; see `fit_bytes`.
@@ -130,7 +130,7 @@ class Mechanism(ABC):
         return [(name,) for name in self.columns(plan.workload)]
 
     def check_memory(self, plan: Plan, schema: Schema) -> float:
-        """Refuse, before anything is charged, a release that would not fit into memory; the bytes that are left."""
+        """Refuse, before anything is charged, a release that does not fit into memory; returns the bytes left."""
         needed, free = self.memory(plan, schema), MEMORY_SHARE * available_memory()
         if needed > free:
             raise SizeError(
@@ -244,10 +244,10 @@ class StrategyMechanism(Mechanism):
         return choose_noise(getattr(self, "noise", NoiseKind.GAUSSIAN.value), budget)[1]
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
-        """Rules are for models, which a strategy does not need."""
+        """Accept any rules: they are for models, and a strategy needs none."""
 
     def memory(self, plan: Plan, schema: Schema) -> int:
-        """That of the strategy's answers, which are all charged together."""
+        """The memory of the strategy's answers, which are all charged together."""
         return 0 if plan.strategy is None else plan.strategy.memory
 
     def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
@@ -319,7 +319,7 @@ class CapacityMechanism(Mechanism):
             raise type(error)(f"the model that the run starts with: {error}") from None
 
     def within(self, domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
-        """The tables that are by themselves no larger than the model may be, and so may be chosen from."""
+        """The tables that are, by themselves, no larger than the model may be: the possible candidates."""
         return [clique for clique in cliques if CELL_MB * domain.size(clique) <= self.limit_mb]
 
     def model_bytes(self, domain: Domain, scored: Iterable[Clique], measured: float) -> int:

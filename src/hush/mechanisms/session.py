@@ -45,7 +45,7 @@ MEASURED_AND_FITTED_BYTES = MEASURED_BYTES + BYTES_PER_MEASURED_CELL  # of one n
 
 @dataclass(frozen=True)
 class MemoryRoom:
-    """How much more a run may measure and score so that everything fits into memory; public numbers.
+    """How much more a run may measure and score within its memory; public numbers.
 
     `free` are the bytes beyond what the mechanism itself needs.
     """
@@ -56,12 +56,12 @@ class MemoryRoom:
 
     @property
     def numbers(self) -> float:
-        """How many more numbers may be measured in tables, with the fit of a model to them: half of the memory."""
+        """How many more numbers may be measured in tables and fitted by a model: half of the memory."""
         return self.free / 2 / MEASURED_AND_FITTED_BYTES - sum(table.numbers for table in self.record.noisy_tables)
 
     @property
     def scorable_cells(self) -> float:
-        """How many cells a choice may score where its candidates depend on noisy numbers: a quarter of the memory."""
+        """How many cells a choice may score if its candidates depend on noisy numbers: a quarter of the memory."""
         return min(self.free / 4 / SCORED_BYTES, self.gate.countable_cells)
 
     def affordable(self, cells: Iterable[float]) -> Booleans:
@@ -74,7 +74,8 @@ class Session:
     """What a mechanism may do in one run: ask what is left, measure, choose among candidates, fit a model.
 
     The `record`, which the mechanism started, takes what is measured and chosen; the release holds it when the run ends
-    or is interrupted, those of a resumed run first. Costs are in zCDP; the account alone counts what was spent.
+    or is interrupted. The record of a resumed run begins with what its first part measured. Costs are in zCDP; the
+    account alone counts what was spent.
 
     Privacy: the account is a filter: all requests together, however they were chosen, stay within its budget.
     """
@@ -150,7 +151,7 @@ class Session:
         """Noisy tables over cliques, or noisy answers to linear queries, each at the cost `rho` or at its own.
 
         All are charged together, before the first is read. `counted` is another gate of this run, with the queries as
-        that gate asks them; the answers are recorded as those to `asked`. See `RunLevels`.
+        that gate counts them; the answers are recorded as answers to `asked`. See `RunLevels`.
         """
         shares = [rho] * len(asked) if isinstance(rho, Fraction) else rho
         queries = [MarginalQuery(query) if isinstance(query, tuple) else query for query in asked]
