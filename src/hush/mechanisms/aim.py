@@ -19,13 +19,7 @@ from hush.core.memory import readable
 from hush.core.solution import TOLERANCE, Solution
 from hush.core.validation import check_choice, check_flag, check_number, check_whole, is_whole
 from hush.mechanisms.candidates import Candidates, MisfitRounds, check_epsilon, on_grid
-from hush.mechanisms.mechanism import (
-    CELL_MB,
-    MEASURED_BYTES,
-    SCORED_BYTES,
-    CapacityMechanism,
-    refuse_rules,
-)
+from hush.mechanisms.mechanism import CELL_MB, MEASURED_BYTES, SCORED_BYTES, CapacityMechanism, refuse_rules
 from hush.mechanisms.merged_levels import RunLevels
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.plan_errors import OneWay, noise_text

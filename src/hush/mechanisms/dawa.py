@@ -40,13 +40,7 @@ from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.partition_laws import NoisyPartition, PartitionMechanism, SplittingTree
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.release.histogram_record import (
-    LARGEST_CELLS,
-    BucketTreeRecord,
-    HistogramRecord,
-    curve_over,
-    same_grids,
-)
+from hush.release.histogram_record import LARGEST_CELLS, BucketTreeRecord, HistogramRecord, curve_over, same_grids
 from hush.schema import Boolean, Categorical, Schema
 from hush.strategies.strategy import NoiseKind
 from hush.workloads import Workload

@@ -160,12 +160,7 @@ class ReleaseJob:
             return self._measure(table, account, book, progress, on_round)
 
     def _measure(
-        self,
-        table: Table,
-        account: Allowance,
-        book: Ledger | None,
-        progress: Progress | None,
-        on_round: OnRound | None,
+        self, table: Table, account: Allowance, book: Ledger | None, progress: Progress | None, on_round: OnRound | None
     ) -> Release:
         """Spend the account, infer and save; keep what was paid for if the run is stopped."""
 

@@ -21,15 +21,7 @@ from hush.models.graphical.graphical_fit import fit_model
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.model_size import BYTES_PER_MEASURED_CELL
 from hush.privacy.account import Allowance
-from hush.privacy.gate import (
-    DeclaredStatistic,
-    Gate,
-    LinearQuery,
-    MarginalQuery,
-    Query,
-    Request,
-    Scorer,
-)
+from hush.privacy.gate import DeclaredStatistic, Gate, LinearQuery, MarginalQuery, Query, Request, Scorer
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, Scores

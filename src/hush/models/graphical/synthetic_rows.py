@@ -99,10 +99,7 @@ def draw_rows(
 
 
 def decoded(
-    schema: Schema,
-    codes: Mapping[str, Any],
-    generator: np.random.Generator,
-    means: Mapping[str, Floats] | None = None,
+    schema: Schema, codes: Mapping[str, Any], generator: np.random.Generator, means: Mapping[str, Floats] | None = None
 ) -> pa.Table:
     """Codes as a table of real values, like `Schema.decode`, but with a random number or day inside each level.
 
@@ -148,10 +145,7 @@ def decoded(
 
 
 def _numbers_in_bins(
-    column: Numeric,
-    codes: np.ndarray[Any, np.dtype[np.int64]],
-    generator: np.random.Generator,
-    means: Floats | None,
+    column: Numeric, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator, means: Floats | None
 ) -> pa.Array:
     """A number in the bin of each code, always below the bin's upper edge; null for missing."""
     import pyarrow as pa

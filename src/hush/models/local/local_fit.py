@@ -245,12 +245,7 @@ def _start(factors: Factors, measurements: Sequence[Measurement], total: float) 
 
 
 def _weights(
-    count: int,
-    measured: Factors,
-    measurements: Sequence[Measurement],
-    loss: Loss,
-    width: float,
-    smooth: MarginalLoss,
+    count: int, measured: Factors, measurements: Sequence[Measurement], loss: Loss, width: float, smooth: MarginalLoss
 ) -> Floats:
     """Weights of all tables, the measured ones first: upper bounds on the curvature of the loss, all above zero."""
     named = loss in ("auto", "gaussian", "laplace", "paper")
