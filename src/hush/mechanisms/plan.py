@@ -208,36 +208,22 @@ class Plan(PlanErrors):
 
     def with_budget(self, budget: Budget) -> Plan:
         """The same strategy with the noise of another budget; nothing is optimised again."""
-        options: dict[str, Any] = {"neighbours": self.neighbours, "max_rows_per_unit": self.max_rows_per_unit}
+        neighbours, rows = self.neighbours, self.max_rows_per_unit
         if self.strategy is None:
-            return self.settings.plan(self.workload, budget, **options)
+            return self.settings.plan(self.workload, budget, neighbours=neighbours, max_rows_per_unit=rows)
         kind, spent = choose_noise(self.strategy.noise.value, budget)
-        counts, sums = split_sums(self.workload, spent, kind, self.neighbours, self.max_rows_per_unit)
-        plan = Plan(
-            settings=self.settings,
-            strategy=self.strategy.costing(per_row(kind, counts, self.max_rows_per_unit)),
-            workload=self.workload,
-            budget=spent,
-            loss=self.loss,
-            sums=sums,
-            **options,
-        )
+        counts, sums = split_sums(self.workload, spent, kind, neighbours, rows)
+        plan = self._changed(strategy=self.strategy.costing(per_row(kind, counts, rows)), budget=spent, sums=sums)
         return plan if self.budget.pure else plan.stated_as(budget)
 
     def stated_as(self, budget: Budget) -> Plan:
         """The same plan under a budget that covers it: Laplace noise of epsilon also keeps (epsilon, delta)."""
-        if budget == self.budget or not self.within(budget):
-            return self
-        return Plan(
-            settings=self.settings,
-            strategy=self.strategy,
-            workload=self.workload,
-            budget=budget,
-            neighbours=self.neighbours,
-            max_rows_per_unit=self.max_rows_per_unit,
-            loss=self.loss,
-            sums=self.sums,
-        )
+        return self if budget == self.budget or not self.within(budget) else self._changed(budget=budget)
+
+    def _changed(self, **changes: Any) -> Plan:
+        """A plan with some arguments changed."""
+        names = ("settings", "strategy", "workload", "budget", "neighbours", "max_rows_per_unit", "loss", "sums")
+        return Plan(**{name: getattr(self, name) for name in names} | changes)
 
     @property
     def affordable(self) -> bool:
