@@ -18,7 +18,7 @@ from hush.core.rational import float_down
 from hush.privacy import privacy_filter
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget, Cost
-from hush.privacy.conversions import mixed_epsilon, pure_renyi, zcdp_epsilon, zcdp_order, zcdp_rho
+from hush.privacy.conversions import pure_renyi, zcdp_order, zcdp_rho
 from hush.privacy.events import (
     DiscoveryEvent,
     Event,
@@ -202,13 +202,6 @@ def test_more_noise_leaves_more(large: Fraction, share: Fraction) -> None:
     # Up to the change from one rule to the other, whose remainders differ a little.
     assert after_small.remaining >= after_large.remaining * Fraction(9, 10)
     assert pure_renyi(float(small), 10.0) <= pure_renyi(float(large), 10.0) <= float(large) * (1 + 1e-12)
-
-
-def test_mixed_epsilon_is_no_more_than_the_sums_of_its_parts() -> None:
-    by_order = mixed_epsilon(0.05, [(1.0, 2), (0.1, 5)], 1e-9)
-    assert by_order <= 2.5 + zcdp_epsilon(0.05, 1e-9)
-    assert by_order <= zcdp_epsilon(0.05 + 2 * 0.5 + 5 * 0.005 + 1e-12, 1e-9)
-    assert mixed_epsilon(0.05, [], 1e-9) == pytest.approx(zcdp_epsilon(0.05, 1e-9), rel=1e-12)
 
 
 def test_a_ledger_takes_and_shows_both_kinds(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The accountant of training: against dp-accounting, a simple bound, closed forms, and what it must not depend on."""
 
 import math
+import sys
 
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
@@ -109,3 +110,9 @@ def test_bad_input_is_refused(change, says: str) -> None:
         training_epsilon(**({"rows": 10, "lot": 5, "epochs": 1, "noise": 1.0} | change))
     with pytest.raises(SearchError, match="regularization=0"):
         output_epsilon(rows=10, regularization=0, noise=1)
+
+
+def test_without_the_accountant_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(SearchError, match=r"pip install 'hush\[training\]'"):
+        training_epsilon(rows=1001, lot=10, epochs=1, noise=1.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from typing import Any
 
@@ -86,35 +86,8 @@ def pure_renyi(epsilon: float, t: float) -> float:
     import mpmath
 
     with mpmath.workprec(_WORKING_BITS):
-        return _up(_response_divergence(mpmath.mpf(epsilon), mpmath.mpf(t), mpmath))
-
-
-def _response_divergence(epsilon: Any, t: Any, m: Any) -> Any:
-    """The divergence of `pure_renyi`, written so that floats do not overflow."""
-    return epsilon + (m.log1p(m.exp(-epsilon * (1 + 2 * t))) - m.log1p(m.exp(-epsilon))) / t
-
-
-def mixed_epsilon(rho: float, pure: Sequence[tuple[float, int]], delta: float) -> float:
-    """The epsilon at delta of rho-zCDP together with pure mechanisms, given as pairs (epsilon, number of times).
-
-    epsilon = min over alpha > 1 of alpha rho + sum_i n_i r(epsilon_i) + (the cost of the conversion at alpha)
-
-    with r the divergence of `pure_renyi`; never above the sums of the parts' own epsilons.
-
-    Reference: [CKS20, Prop. 12] for the conversion.
-    """
-    import mpmath
-
-    if delta == 0:
-        return math.inf
-
-    def epsilon_of(t: Any, m: Any, number: Callable[[float], Any]) -> Any:
-        responses = sum(count * _response_divergence(number(epsilon), t, m) for epsilon, count in pure)
-        return (1 + t) * rho + responses + (_entropy_term(t, m) - m.log(delta)) / t
-
-    t = _best_order(lambda t: epsilon_of(t, math, float))
-    with mpmath.workprec(_WORKING_BITS):
-        return max(0.0, _up(epsilon_of(mpmath.mpf(t), mpmath, mpmath.mpf)))
+        e, order = mpmath.mpf(epsilon), mpmath.mpf(t)
+        return _up(e + (mpmath.log1p(mpmath.exp(-e * (1 + 2 * order))) - mpmath.log1p(mpmath.exp(-e))) / order)
 
 
 def pure_delta(pure_epsilon: float, epsilon: float) -> float:

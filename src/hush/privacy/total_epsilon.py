@@ -1,6 +1,13 @@
 """Total epsilon: the (epsilon, delta) that a list of events adds up to, by the tightest sound route at hand.
 
-The exact cost of a composition, in rho and in pure epsilon, is `ComposedEvent.cost` in `events`.
+The exact cost of a composition, in rho and in pure epsilon, is `ComposedEvent.cost` in `events`. The route called PLD
+composes privacy losses. The loss of a Gaussian mechanism is normal, so all Gaussian noise together is one normal loss
+(see `gaussian_domination`). Pure noise is dominated by randomised response, whose loss is epsilon or -epsilon, and few
+draws of narrow discrete Gaussian noise have losses that can be listed. With the listed losses c of probability p,
+
+    delta(epsilon) = sum p H(epsilon - c),   H(x) = Phi(mu/2 - x/mu) - e^x Phi(-mu/2 - x/mu),
+
+with no grid and no transform.
 """
 
 from __future__ import annotations
@@ -10,32 +17,44 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from hush.core.rational import float_down, float_up, root_down, shown_up
-from hush.privacy.budget import Cost, require_delta
-from hush.privacy.conversions import mixed_epsilon, zcdp_epsilon
-from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, compose, price
+from hush.core.arrays import Floats
+from hush.core.rational import float_down, float_up, shown_up
+from hush.privacy.budget import require_delta
+from hush.privacy.conversions import gaussian_epsilon, zcdp_epsilon
+from hush.privacy.events import (
+    ComposedEvent,
+    DiscoveryEvent,
+    Event,
+    GaussianEvent,
+    SelectionEvent,
+    compose,
+    price,
+)
+from hush.privacy.gaussian_domination import dominating_mu_squared
 
-_MOST_KINDS = 64  # distinct events; each costs a convolution
-_MOST_TIMES = 100_000  # events in all; beyond, rounding losses to a grid costs more than the route gains
-_MOST_POINTS = 1_000_000  # noise values to enumerate, and grid cells to keep; about two seconds
-_CUT_OFF = 11.6  # standard deviations at which dp-accounting cuts off the discrete Gaussian, with 1e-30 beyond
+_WIDE_VARIANCE = 9  # from here on a discrete Gaussian costs at most 1 % more epsilon as a continuous one
+_MOST_NARROW = 10_000  # draws of narrow noise to list
+_MOST_RESPONSES = 100_000  # randomised responses of one epsilon; beyond, rounding errors of their chances grow
+_MOST_LOSSES = 1 << 14  # listed losses; beyond, they are rounded up to a grid
+_NEGLIGIBLE = 1e-25  # probability that is added to delta instead of being listed
+_ROUNDING = 1e-14  # bounds the absolute rounding error of delta, a sum of probabilities each off by some 1e-16
 
 
 @dataclass(frozen=True, slots=True)
 class TotalEpsilon:
     """(epsilon, delta)-DP, and the route by which it is known.
 
-    `basis`: "zCDP" from the sum of rho; "Renyi" from that sum with what is pure counted as such; "PLD" from composing
-    privacy loss distributions; "pure" from the sum of epsilons, which holds at delta = 0 too.
+    `basis`: "zCDP" from the sum of rho; "GDP" from a Gaussian mechanism that dominates all events; "PLD" from composing
+    privacy losses; "pure" from the sum of epsilons, which holds at delta = 0 too.
     """
 
     epsilon: float
     delta: float
-    basis: Literal["zCDP", "Renyi", "PLD", "pure"]
+    basis: Literal["zCDP", "GDP", "PLD", "pure"]
 
     def __str__(self) -> str:
         return f"epsilon={shown_up(self.epsilon)} at delta={self.delta:g} ({self.basis})"
@@ -55,8 +74,7 @@ def total_epsilon(events: Event | Iterable[Event], delta: float) -> TotalEpsilon
     The delta of an event is the probability of outcomes that its other bounds leave out, so it is subtracted from
     `delta` first, and the conversion gets the rest [BS16, sec. 8].
 
-    Reference: [CKS20, Prop. 12 and Cor. 13] for Renyi and zCDP; [Koskela et al. 2020], [Doroshenko et al. 2022] for
-    PLD.
+    Reference: [CKS20, Cor. 13] for zCDP; [Koskela et al. 2020] for PLD; [Dong et al. 2022] for GDP.
     """
     require_delta(delta)
     composed = events if isinstance(events, Event) else compose(events)
@@ -67,119 +85,128 @@ def total_epsilon(events: Event | Iterable[Event], delta: float) -> TotalEpsilon
     totals = [TotalEpsilon(zcdp_epsilon(float_up(cost.rho), rest), float(delta), "zCDP")]
     if cost.epsilon is not None:
         totals.append(TotalEpsilon(float_up(cost.epsilon), float(delta), "pure"))
-    parts = composed.parts if isinstance(composed, ComposedEvent) else ((composed, 1),)
-    by_pld = _pld_epsilon(parts, rest, min(total.epsilon for total in totals))
-    if by_pld is not None:
-        totals.append(TotalEpsilon(by_pld, float(delta), "PLD"))
-    elif (mixed := _renyi_epsilon(parts, rest)) is not None:
-        totals.append(TotalEpsilon(mixed, float(delta), "Renyi"))
+    if rest > 0:
+        parts = composed.parts if isinstance(composed, ComposedEvent) else ((composed, 1),)
+        totals.append(_by_losses(parts, rest, float(delta)))
     return min(totals, key=lambda total: total.epsilon)
 
 
-def _renyi_epsilon(parts: tuple[tuple[Event, int], ...], delta: float) -> float | None:
-    """Epsilon at delta of Laplace noise, as randomised response at the best order, with other noise, in zCDP.
-
-    None unless there are both. It is for noise on many cells at once, whose loss distribution nobody knows.
-    """
-    pure: Counter[Fraction] = Counter()
-    others: list[Cost] = []
+def _by_losses(parts: Iterable[tuple[Event, int]], delta: float, stated: float) -> TotalEpsilon:
+    """The epsilon at delta of one normal loss and listed losses; infinite where rounding errors could be seen."""
+    # Sort the events: what is listed, and what becomes part of the normal loss.
+    listed, narrow, wide = _Losses(np.zeros(1), np.ones(1)), Counter[GaussianEvent](), Counter[Event]()
     for event, count in parts:
-        if isinstance(event, LaplaceEvent):
-            pure[event.sensitivity_l1 / event.scale] += count
+        if isinstance(event, GaussianEvent) and event.single_cell and event.variance < _WIDE_VARIANCE:
+            narrow[event] += count
+            continue
+        responses = event.keys * count if isinstance(event, DiscoveryEvent) else count
+        epsilon = None if isinstance(event, SelectionEvent) else event.cost.epsilon
+        if epsilon is not None and responses <= _MOST_RESPONSES:
+            listed = listed.with_responses(float_up(epsilon * count / responses), responses)
         else:
-            others.append(event.cost.times(count))
-    rho = Cost.total(others).rho
-    if not rho or not 0 < len(pure) <= _MOST_KINDS or delta == 0:
-        return None
-    return mixed_epsilon(float_up(rho), [(float_up(epsilon), count) for epsilon, count in pure.items()], delta)
+            wide[event] += count
+    if narrow.total() > _MOST_NARROW:
+        wide, narrow = wide + narrow, Counter()
+    for event, count in narrow.items():
+        listed = listed.plus(_narrow_losses(float_down(event.variance), count))
+    squares = []
+    for event, count in wide.items():
+        if (squared := dominating_mu_squared(event)) is None:
+            return TotalEpsilon(math.inf, stated, "GDP")
+        squares.append(float_up(count * squared))
+    mu = math.sqrt(math.fsum(squares)) * (1 + 1e-15)
+
+    # Solve for epsilon.
+    if not listed.values.any() and listed.beyond == 0:
+        return TotalEpsilon(gaussian_epsilon(mu, delta), stated, "GDP")
+    target = delta * (1 - 1e-7) - _ROUNDING
+    if target < delta / 2 or listed.delta_at(math.inf, mu) > target:
+        return TotalEpsilon(math.inf, stated, "PLD")
+    low, high = 0.0, 1.0
+    while high < 1e9 and listed.delta_at(high, mu) > target:
+        low, high = high, 2 * high
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if listed.delta_at(middle, mu) <= target else (middle, high)
+    return TotalEpsilon(high * (1 + 1e-9) if listed.delta_at(high, mu) <= target else math.inf, stated, "PLD")
 
 
-@dataclass(frozen=True, slots=True)
-class _Loss:
-    """What is needed to lay out the privacy loss of one event: its reach, and the noise values to enumerate.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Losses:
+    """Listed privacy losses, their probabilities, and the probability that the loss is beyond all of them."""
 
-    `sigma` is that of the discrete Gaussian on one cell; None stands for randomised response at `reach`, which
-    dominates every mechanism of that pure epsilon (and is the discrete Laplace itself at sensitivity 1).
+    values: Floats
+    masses: Floats
+    beyond: float = 0.0
+
+    def plus(self, other: _Losses) -> _Losses:
+        """The losses of both together; too many are rounded up to a grid."""
+        values = np.add.outer(self.values, other.values).ravel()
+        masses = np.multiply.outer(self.masses, other.masses).ravel()
+        return _listed(values, masses, self.beyond + other.beyond)
+
+    def with_responses(self, epsilon: float, count: int) -> _Losses:
+        """These losses and those of `count` randomised responses: (count - 2 lies) epsilon."""
+        from scipy.special import gammaln
+
+        lying = math.exp(-epsilon) / (1 + math.exp(-epsilon))
+        # A binomial number of lies; beyond 12 standard deviations and 60 lies, less than 1e-25 is left.
+        deviations = 12 * math.sqrt(count * lying * (1 - lying)) + 60
+        fewest, most = math.floor(count * lying - deviations), math.ceil(count * lying + deviations)
+        lies = np.arange(max(0, fewest), min(count, most) + 1.0)
+        ways = gammaln(count + 1) - gammaln(lies + 1) - gammaln(count - lies + 1)
+        masses = np.exp(ways - lies * epsilon - count * math.log1p(math.exp(-epsilon)))
+        return self.plus(_Losses((count - 2 * lies) * epsilon, masses, _NEGLIGIBLE if len(lies) <= count else 0.0))
+
+    def delta_at(self, epsilon: float, mu: float) -> float:
+        """delta(epsilon) of these losses and a normal loss of mean mu^2 / 2 and variance mu^2."""
+        from scipy.special import log_ndtr, ndtr
+
+        if math.isinf(epsilon):
+            return self.beyond
+        x = epsilon - self.values
+        if mu == 0:
+            terms = -np.expm1(np.minimum(x, 0.0))
+        else:
+            terms = ndtr(mu / 2 - x / mu) - np.exp(x + log_ndtr(-mu / 2 - x / mu))
+        return float(self.masses @ np.maximum(terms, 0.0)) + self.beyond
+
+
+def _narrow_losses(variance: float, count: int) -> _Losses:
+    """The losses (count + 2 y) / (2 sigma^2) of the sum y of `count` draws of discrete Gaussian noise.
+
+    The law of y by repeated doubling; convolving positive numbers directly loses no relative precision.
     """
+    reach = math.ceil(11 * math.sqrt(variance)) + 2
+    weights = np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * variance))
+    single = weights / weights.sum()
+    law, middle, beyond = np.ones(1), 0, 0.0
+    for digit in f"{count:b}":
+        law, middle, beyond = np.convolve(law, law), 2 * middle, 2 * beyond
+        if digit == "1":
+            law, middle, beyond = np.convolve(law, single), middle + reach, beyond + _NEGLIGIBLE
+        seen = np.flatnonzero(law > _NEGLIGIBLE / _MOST_LOSSES)
+        first, last = int(seen[0]), int(seen[-1]) + 1
+        beyond += float(law[:first].sum() + law[last:].sum())
+        law, middle = law[first:last], middle - first
+    return _Losses((count + 2 * (np.arange(len(law)) - middle)) / (2 * variance), law, beyond)
 
-    reach: float
-    sigma: float | None = None
 
-    @property
-    def points(self) -> float:
-        return 2 if self.sigma is None else 2 * _CUT_OFF * self.sigma
-
-    def norm(self, step: float) -> float:
-        """A bound on the Euclidean norm of the distribution on a grid: the root of its largest probability."""
-        if self.sigma is None:
-            return 1.0
-        return min(1.0, math.sqrt((1 + step * self.sigma**2) / (self.sigma * math.sqrt(2 * math.pi))))
-
-    def distribution(self, step: float) -> Any:
-        # Imported here: it takes a second, and most runs never need it.
-        from dp_accounting.pld import common, privacy_loss_distribution
-
-        if self.sigma is None:
-            parameters = common.DifferentialPrivacyParameters(self.reach, 0.0)
-            return privacy_loss_distribution.from_privacy_parameters(parameters, value_discretization_interval=step)
-        return privacy_loss_distribution.from_discrete_gaussian_mechanism(
-            self.sigma, sensitivity=1, pessimistic_estimate=True, value_discretization_interval=step
+def _listed(values: Floats, masses: Floats, beyond: float) -> _Losses:
+    """Losses without those of negligible probability; equal ones are merged, and too many rounded up to a grid."""
+    seen = masses > _NEGLIGIBLE / _MOST_LOSSES
+    beyond, values, masses = beyond + float(masses[~seen].sum()), values[seen], masses[seen]
+    order = np.argsort(values)
+    values, masses = values[order], masses[order]
+    if len(values) > _MOST_LOSSES:
+        step = (values[-1] - values[0]) / _MOST_LOSSES
+        places = np.ceil((values - values[0]) / step).astype(np.int64)
+        masses = np.bincount(places, weights=masses)
+        values = values[0] + step * np.arange(len(masses)) * (1 + 1e-12)
+    else:
+        first = np.concatenate([[True], np.diff(values) > 1e-12 * np.abs(values[1:])])
+        values, masses = (
+            np.maximum.reduceat(values, np.flatnonzero(first)),
+            np.add.reduceat(masses, np.flatnonzero(first)),
         )
-
-
-def _loss(event: Event) -> _Loss | None:
-    """The privacy loss of an event, or None where no distribution is known to dominate it."""
-    if isinstance(event, GaussianEvent):
-        if not event.single_cell:
-            return None
-        sigma = root_down(event.variance)
-        return _Loss((_CUT_OFF + 1) / sigma + 1 / sigma**2, sigma) if sigma > 0 else None
-    epsilon = event.cost.epsilon
-    return None if epsilon is None else _Loss(float_up(epsilon))
-
-
-def _pld_epsilon(parts: tuple[tuple[Event, int], ...], delta: float, known: float) -> float | None:
-    """Epsilon at delta by composing privacy loss distributions, or None where that is unsound, too slow or no gain.
-
-    Losses are rounded up to a grid; `known`, an epsilon that holds anyway, sets its step.
-    """
-    losses = [(_loss(event), count) for event, count in parts]
-    times = sum(count for _, count in losses)
-    if not (0 < known < math.inf and delta > 0 and 0 < len(losses) <= _MOST_KINDS and times <= _MOST_TIMES):
-        return None
-    step = known / (10_000 + 100 * min(times, 10_000))  # rounding up costs half a step for each event
-    usable = [(loss, count) for loss, count in losses if loss is not None]
-    cells = sum(2 * loss.reach / step for loss, _ in usable)
-    if len(usable) < len(losses) or sum(loss.points for loss, _ in usable) + cells > _MOST_POINTS:
-        return None
-    try:
-        with np.errstate(all="ignore"):
-            return _composed_epsilon(usable, delta, step)
-    except (ArithmeticError, ValueError, AttributeError):
-        return None  # zCDP stands
-
-
-def _composed_epsilon(losses: list[tuple[_Loss, int]], delta: float, step: float) -> float | None:
-    composed = None
-    for loss, count in losses:
-        repeated = loss.distribution(step)
-        if count > 1:
-            repeated = repeated.self_compose(count)
-        composed = repeated if composed is None else composed.compose(repeated)
-    if composed is None:
-        return None
-    # The Fourier transforms of length N behind a convolution are off by at most 7 u log2(N) in relative Euclidean
-    # norm, u = 2^-53 [Higham 2002, Thm 24.2]. A power of n multiplies that by n, sums over the tail by sqrt(N).
-    length = 2.0 * composed._pmf_remove.size
-    steps = sum(count * loss.norm(step) + 4 for loss, count in losses)
-    convolved = len(losses) > 1 or losses[0][1] > 1
-    error = math.sqrt(length) * 7 * 2**-53 * math.log2(length) * steps if convolved else 0.0
-    target = delta * (1 - 1e-9) - error
-    if target < delta / 2:
-        return None
-    epsilon = float(composed.get_epsilon_for_delta(target))
-    for margin in (1e-9, 1e-6, 1e-3):
-        raised = epsilon * (1 + margin)
-        if 0 <= raised < math.inf and 0 <= float(composed.get_delta_for_epsilon(raised)) <= target:
-            return raised
-    return None
+    return _Losses(values, masses, beyond)

@@ -98,13 +98,18 @@ def _epsilon(rows: int, lot: int, steps: int, noise: float, delta: float, sampli
 
 def _epsilon_at_order(rows: int, lot: int, steps: int, noise: float, delta: float, sampling: str, order: int) -> float:
     """The bound on epsilon from one Renyi order."""
-    from dp_accounting import (
-        GaussianDpEvent,
-        NeighboringRelation,
-        PoissonSampledDpEvent,
-        SampledWithoutReplacementDpEvent,
-    )
-    from dp_accounting.rdp import RdpAccountant
+    try:
+        from dp_accounting import (
+            GaussianDpEvent,
+            NeighboringRelation,
+            PoissonSampledDpEvent,
+            SampledWithoutReplacementDpEvent,
+        )
+        from dp_accounting.rdp import RdpAccountant
+    except ImportError:
+        raise SearchError(
+            "the epsilon of training on sampled batches needs dp-accounting; run: pip install 'hush[training]'"
+        ) from None
 
     event = GaussianDpEvent(noise)
     if sampling == "poisson":
