@@ -106,7 +106,8 @@ def _by_losses(parts: Iterable[tuple[Event, int]], delta: float, stated: float) 
         else:
             wide[event] += count
     if narrow.total() > _MOST_NARROW:
-        wide, narrow = wide + narrow, Counter()
+        wide.update(narrow)
+        narrow.clear()
     for event, count in narrow.items():
         listed = listed.plus(_narrow_losses(float_down(event.variance), count))
     squares = []
@@ -201,7 +202,7 @@ def _listed(values: Floats, masses: Floats, beyond: float) -> _Losses:
     if len(values) > _MOST_LOSSES:
         step = (values[-1] - values[0]) / _MOST_LOSSES
         places = np.ceil((values - values[0]) / step).astype(np.int64)
-        masses = np.bincount(places, weights=masses)
+        masses = np.bincount(places, weights=masses).astype(np.float64)
         values = values[0] + step * np.arange(len(masses)) * (1 + 1e-12)
     else:
         first = np.concatenate([[True], np.diff(values) > 1e-12 * np.abs(values[1:])])
