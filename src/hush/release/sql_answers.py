@@ -36,7 +36,7 @@ from hush.schema.column import OTHER_VALUE, canonical
 from hush.sql.aggregate import STANDARD_DEVIATIONS, VARIANCES, QuantileItem, formula_of, quantile_item, root_formula
 from hush.sql.formula import TRUE, Cells, Formula, KnownSum, check_size
 from hush.sql.parsing import Item, Output, ParsedQuery, having_truth, parse, read_output, unknown_order
-from hush.sql.predicate import always, conjunction, exactly, truth
+from hush.sql.predicate import conjunction, everywhere, exactly, truth
 from hush.sql.quoting import quotes_advised
 from hush.sql.row_labels import MOST_LABELS, RowLabels, row_labels, with_stamp_parts
 from hush.sql.scalars import folded
@@ -168,7 +168,7 @@ class _TableAnswers:
 
     def of(self, query: ParsedQuery) -> tuple[list[Part], list[Quantity]]:
         """The rows and the values of the query; NotHeldError if no table covers one of the values."""
-        where = always(self.scope)
+        where = everywhere(TRUE, self.scope)
         if query.where is not None:
             self._check_large(frozenset(self.output.groups) | self._named(query.where), "WHERE")
             where = exactly(TRUE, truth(query.where, self.scope))

@@ -38,7 +38,7 @@ def compare(column: Column, sign: str, value: Value, scope: Scope) -> Cells:
     """`column sign value`; unknown where the column is missing, and everywhere if the value is null."""
     if value is None:
         scope.note(f"{column.name} {sign} NULL is never true; write IS NULL or IS NOT NULL to ask for missing values.")
-        return unknown(scope)
+        return everywhere(UNKNOWN, scope)
     if sign in {"=", "<>"}:
         equal = among(column, [value], scope)
         return equal if sign == "=" else replace(equal, values=-equal.values)
@@ -69,9 +69,9 @@ def among(column: Column, values: Sequence[Value], scope: Scope) -> Cells:
     return scope.cells(column, truth)
 
 
-def unknown(scope: Scope) -> Cells:
-    """Unknown everywhere."""
-    return Cells.constant(scope.domain, UNKNOWN, np.int8)
+def everywhere(value: int, scope: Scope) -> Cells:
+    """One truth value everywhere: TRUE for a query without WHERE."""
+    return Cells.constant(scope.domain, value, np.int8)
 
 
 def _blank(column: Column, start: int) -> Truth:
@@ -179,9 +179,9 @@ def truth(node: exp.Expr, scope: Scope) -> Cells:
         case exp.Not():
             return combine(np.negative, truth(node.this, scope))
         case exp.Boolean():
-            return Cells.constant(scope.domain, TRUE if node.this else FALSE, np.int8)
+            return everywhere(TRUE if node.this else FALSE, scope)
         case exp.Null():
-            return unknown(scope)
+            return everywhere(UNKNOWN, scope)
         case exp.Column():
             column = scope.column(node)
             if not isinstance(column, Boolean):
@@ -215,11 +215,6 @@ def truth(node: exp.Expr, scope: Scope) -> Cells:
     raise refusal(node, ADVICE.get(type(node), "compare columns with constants and join conditions by AND, OR and NOT"))
 
 
-def always(scope: Scope) -> Cells:
-    """The condition of a query without WHERE."""
-    return Cells.constant(scope.domain, TRUE, np.int8)
-
-
 def conjunction(left: Cells, right: Cells) -> Cells:
     """The AND of two conditions."""
     return combine(np.minimum, left, right)
@@ -239,7 +234,7 @@ def _comparison(left: exp.Expr, sign: str, right: exp.Expr, scope: Scope) -> Cel
             holds = compared(sign, x, y)
         except (QueryError, TypeError):
             raise QueryError(f"{x!r} {sign} {y!r} compares constants of different kinds; leave it out") from None
-        return Cells.constant(scope.domain, {None: UNKNOWN, True: TRUE, False: FALSE}[holds], np.int8)
+        return everywhere({None: UNKNOWN, True: TRUE, False: FALSE}[holds], scope)
     if isinstance(a, CHOICES):
         return _case(a, lambda branch: _comparison(branch, sign, b, scope), scope)
     whole = f"{quote(left)} {sign} {quote(right)}"
@@ -416,7 +411,7 @@ def _null(node: exp.Expr, scope: Scope) -> Cells:
         missing = np.arange(column.size) == (-1 if column.missing_code is None else column.missing_code)
         return scope.cells(column, np.where(missing, TRUE, FALSE).astype(np.int8))
     if is_literal(inner):
-        return Cells.constant(scope.domain, TRUE if literal_value(inner) is None else FALSE, np.int8)
+        return everywhere(TRUE if literal_value(inner) is None else FALSE, scope)
     if isinstance(inner, CHOICES):
         return _case(inner, lambda branch: _null(branch, scope), scope)
     if _condition(inner, scope):

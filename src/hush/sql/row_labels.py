@@ -104,7 +104,7 @@ def row_labels(node: exp.Expr, scope: Scope) -> RowLabels:
     values = tuple(sorted(value for value in labels if value is not None))
     values += (None,) if None in labels else ()
     codes = np.frompyfunc({value: code for code, value in enumerate(values)}.__getitem__, 1, 1)
-    return RowLabels(values, combine(lambda found: np.asarray(codes(found), dtype=np.intp), cells))
+    return RowLabels(values, combine(lambda labels: np.asarray(codes(labels), dtype=np.intp), cells))
 
 
 def values_of(node: exp.Expr, scope: Scope, *, single: bool = False) -> Cells:

@@ -67,9 +67,10 @@ class DecisionDiagram:
             sets[leaf.column].setdefault(leaf.levels)
         # levels that are in the same of the tested sets are one class
         classes = tuple(
-            _numbered([tuple(level in each for each in sets[name]) for level in range(domain[name])]) for name in clique
+            _numbered([tuple(level in tested for tested in sets[name]) for level in range(domain[name])])
+            for name in clique
         )
-        firsts = [_first_levels(each) for each in classes]
+        firsts = [_first_levels(level_classes) for level_classes in classes]
         position = {name: index for index, name in enumerate(clique)}
 
         def decided(state: Proposition) -> int | None:
@@ -91,7 +92,7 @@ class DecisionDiagram:
             slices = np.moveaxis(inside, axis, 0).reshape(inside.shape[axis], -1)
             packed = np.packbits(slices, axis=1)
             classes.append(_numbered([row.tobytes() for row in packed]))
-        firsts = [_first_levels(each) for each in classes]
+        firsts = [_first_levels(level_classes) for level_classes in classes]
         small = np.ascontiguousarray(inside[np.ix_(*firsts)]) if clique else np.asarray(inside)
         shape = small.shape
 
@@ -109,10 +110,10 @@ class DecisionDiagram:
 
     def check(self) -> None:
         """Refuse nodes that do not fit together, as a changed file may hold them."""
-        counts = [int(each.max(initial=-1)) + 1 for each in self.classes]
+        counts = [int(level_classes.max(initial=-1)) + 1 for level_classes in self.classes]
         inside = len(counts) == len(self.clique) and all(
-            each.ndim == 1 and np.array_equal(np.unique(each), np.arange(count))
-            for each, count in zip(self.classes, counts, strict=True)
+            level_classes.ndim == 1 and np.array_equal(np.unique(level_classes), np.arange(count))
+            for level_classes, count in zip(self.classes, counts, strict=True)
         )
         n = self.nodes
         if not (
@@ -131,7 +132,7 @@ class DecisionDiagram:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The levels of each column."""
-        return tuple(len(each) for each in self.classes)
+        return tuple(map(len, self.classes))
 
     @property
     def nodes(self) -> int:
@@ -143,9 +144,9 @@ class DecisionDiagram:
         arrays = np.broadcast_arrays(*codes) if self.clique else []
         columns = np.concatenate([[-1, -1], self.decides])  # none of the two nodes at which all is decided
         state = np.full(arrays[0].shape if arrays else (), self.root, dtype=np.int64)
-        for index, each in enumerate(arrays):
+        for index, levels in enumerate(arrays):
             here = columns[state] == index
-            state[here] = self.children[state[here] - 2, self.classes[index][np.asarray(each)[here]]]
+            state[here] = self.children[state[here] - 2, self.classes[index][np.asarray(levels)[here]]]
         return np.asarray(state == TRUE)
 
     def inside(self) -> Booleans:
@@ -169,10 +170,11 @@ class DecisionDiagram:
         slopes = [np.zeros_like(mass) for mass in masses]
         for number in range(self.root, TRUE, -1):
             index, children = self._node(number)
-            for each, child in enumerate(children):
-                reached[child] += reached[number] * masses[index][:, each]
-                slopes[index][:, each] += reached[number] * values[child]
-        return values[self.root], [slope[:, each] for slope, each in zip(slopes, self.classes, strict=True)]
+            for level_class, child in enumerate(children):
+                reached[child] += reached[number] * masses[index][:, level_class]
+                slopes[index][:, level_class] += reached[number] * values[child]
+        by_level = zip(slopes, self.classes, strict=True)
+        return values[self.root], [slope[:, level_classes] for slope, level_classes in by_level]
 
     def _values(self, masses: list[Floats]) -> Floats:
         rows = len(masses[0]) if masses else 1
@@ -189,10 +191,11 @@ class DecisionDiagram:
         if len(given) != len(self.clique):
             raise WorkloadError(f"probabilities of {len(given)} columns for a query over {len(self.clique)}")
         masses = []
-        for name, block, each in zip(self.clique, given, self.classes, strict=True):
-            if block.ndim != 2 or block.shape[1] != len(each):
-                raise WorkloadError(f"probabilities of {name!r} of shape {block.shape}: expected (rows, {len(each)})")
-            masses.append(np.asarray(block @ np.eye(int(each.max()) + 1)[each]))
+        for name, block, level_classes in zip(self.clique, given, self.classes, strict=True):
+            levels = len(level_classes)
+            if block.ndim != 2 or block.shape[1] != levels:
+                raise WorkloadError(f"probabilities of {name!r} of shape {block.shape}: expected (rows, {levels})")
+            masses.append(np.asarray(block @ np.eye(int(level_classes.max()) + 1)[level_classes]))
         return masses
 
     def _node(self, number: int) -> tuple[int, Integers]:
@@ -223,7 +226,7 @@ def _reduced(
     step: Callable[[Any, int, int], Any],
 ) -> DecisionDiagram:
     """The diagram of a state machine: `decided` ends it, `column` says what to decide next, `step` decides it."""
-    counts = [int(each.max()) + 1 for each in classes]
+    counts = [int(level_classes.max()) + 1 for level_classes in classes]
     known: dict[tuple[int, Any], int] = {}
     unique: dict[tuple[int, tuple[int, ...]], int] = {}
 
@@ -273,7 +276,7 @@ def _smallest(
         renamed[here] = len(names)
         names.append(name)
         kept.append(merged[classes[index]])
-    width = max((int(each.max()) + 1 for each in kept), default=1)
+    width = max((int(level_classes.max()) + 1 for level_classes in kept), default=1)
     smaller = np.ascontiguousarray(smaller[:, :width])
     return DecisionDiagram(tuple(names), tuple(kept), renamed, smaller, root)
 

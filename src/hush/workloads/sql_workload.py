@@ -24,7 +24,7 @@ from hush.schema.proposition import ALWAYS, NEVER, Proposition, joined, levels_i
 from hush.sql.aggregate import formula_of
 from hush.sql.formula import FALSE, TRUE, Cells, combine
 from hush.sql.parsing import Output, ParsedQuery, parse, read_output, statements
-from hush.sql.predicate import always, counted_conditions, truth
+from hush.sql.predicate import counted_conditions, everywhere, truth
 from hush.sql.quoting import quotes_advised
 from hush.sql.row_labels import RowLabels, row_labels, with_stamp_parts
 from hush.sql.scalars import folded
@@ -154,7 +154,7 @@ def _value(node: exp.Expr, scope: Scope) -> list[CountFactor]:
     while isinstance(inner, exp.Filter):
         filters += _conditions(inner.expression.this, scope)
         inner = inner.this
-    formula = formula_of(inner, always(scope), scope)
+    formula = formula_of(inner, everywhere(TRUE, scope), scope)
     if not inner.find(exp.AggFunc):
         raise QueryError(f"{quote(node)} has no aggregate in it; add one, such as COUNT(*)")
     coefficients = formula.coefficients
@@ -204,10 +204,10 @@ def _apart(factors: Sequence[CountFactor]) -> list[CountFactor]:
         shared = [other for other in apart if set(other.cells.names) & set(factor.cells.names)]
         together = [*shared, factor]
         cells = combine(
-            lambda *values: np.logical_and.reduce(np.broadcast_arrays(*values)), *(each.cells for each in together)
+            lambda *values: np.logical_and.reduce(np.broadcast_arrays(*values)), *(part.cells for part in together)
         )
         apart = [other for other in apart if other not in shared]
-        apart.append(CountFactor(cells, tuple(dict.fromkeys(word for each in together for word in each.words))))
+        apart.append(CountFactor(cells, tuple(dict.fromkeys(word for part in together for word in part.words))))
     return apart
 
 

@@ -72,13 +72,13 @@ def row_terms(terms: Iterable[SumTerm]) -> tuple[SumTerm, ...]:
 
     Mechanisms that choose their tables need them: a mean is known no better than the number of rows it is over.
     """
-    found: dict[tuple[Clique, str | None], SumTerm] = {}
+    row_counts: dict[tuple[Clique, str | None], SumTerm] = {}
     for term in terms:
         if not term.grid.by_level:
             grid = ValueGrid(term.column, 1, (0.0,), (1.0,), power=0, missing=term.grid.missing, exact=True)
             key = (term.clique, None if term.grid.missing is None else term.column)
-            found.setdefault(key, SumTerm(term.clique, grid, term.weight))
-    return tuple(found.values())
+            row_counts.setdefault(key, SumTerm(term.clique, grid, term.weight))
+    return tuple(row_counts.values())
 
 
 def merged_sums(terms: Iterable[SumTerm]) -> tuple[SumTerm, ...]:
@@ -144,7 +144,8 @@ def grid_fault(term: SumTerm, schema: Schema) -> str | None:
         terms, _ = sum_terms(schema, term.column, term.clique, variance=term.grid.power == 2)
     except HushError as error:
         return str(error)
-    return None if term.grid in [each.grid for each in terms] else f"the grid of {term.text} is not that of its schema"
+    same = any(term.grid == other.grid for other in terms)
+    return None if same else f"the grid of {term.text} is not that of its schema"
 
 
 def _grid(column: Integer | Numeric) -> ValueGrid:

@@ -142,14 +142,14 @@ class SumTermFile(Stored):
     def of(cls, term: SumTerm) -> SumTermFile:
         """The stored form of a term."""
         grid = term.grid
-        centres, units = (np.array(each, dtype=np.float64) for each in (grid.centres, grid.units))
+        centres, units = (np.array(numbers, dtype=np.float64) for numbers in (grid.centres, grid.units))
         return cls.from_attributes(
             grid, clique=list(term.clique), weight=float(term.weight), centres=centres, units=units
         )
 
     def build(self) -> SumTerm:
         """The term; its workload checks it."""
-        centres, units = (tuple(each.tolist()) for each in (self.centres, self.units))
+        centres, units = tuple(self.centres.tolist()), tuple(self.units.tolist())
         grid = ValueGrid(
             self.column, self.steps, centres, units, self.power, self.origin, missing=self.missing, exact=self.exact
         )
@@ -173,7 +173,7 @@ class FormulaFile(Stored):
 
     def build(self, clique: Clique, weight: float) -> FormulaTerm:
         """The term; ValueError where its nodes do not fit together."""
-        classes = tuple(np.array(each, dtype=np.int64) for each in self.classes)
+        classes = tuple(np.array(level_classes, dtype=np.int64) for level_classes in self.classes)
         decides, children = np.array(self.decides, dtype=np.int64), np.array(self.children, dtype=np.int64)
         diagram = DecisionDiagram(clique, classes, decides, children, self.root)
         diagram.check()
@@ -258,13 +258,13 @@ class WorkloadFile(Stored):
                 elif kind == 0:
                     terms.append(ProductTerm(clique, tuple(islice(axes, len(clique))), weight))
                 elif kind == OTHER_TERM:
-                    made, other = next(listed)
-                    terms.append(made.restored(clique, weight, other.fields))
+                    term_type, other = next(listed)
+                    terms.append(term_type.restored(clique, weight, other.fields))
                 else:
                     terms.append(next(formulas).build(clique, weight))
             if next(formulas, None) is not None or next(listed, None) is not None:
                 raise IndexError
-            return Workload(domain, terms, [each.build() for each in self.sums])
+            return Workload(domain, terms, [stored.build() for stored in self.sums])
         except ArchiveError:
             raise
         except (HushError, ValueError, TypeError, IndexError, OverflowError, StopIteration):

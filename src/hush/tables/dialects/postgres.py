@@ -278,7 +278,7 @@ class PostgreSQL(Dialect):
             raise DataError(f"{name}: its database is encoded in {encoding}, hush reads UTF8 only; convert it")
         if query is not None:
             unread = "query= cannot be parsed; run it on the server yourself to see why"
-            parsed = [each for each in attempt(lambda: parse(query, dialect="postgres"), unread) if each is not None]
+            parsed = list(filter(None, attempt(lambda: parse(query, dialect="postgres"), unread)))
             if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
                 raise DataError("query= must be one SELECT; it holds something else, or several statements")
             return parsed[0].sql(dialect="postgres", comments=False)

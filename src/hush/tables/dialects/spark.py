@@ -82,6 +82,7 @@ class Spark(Dialect):
     as_bytes = "CAST({} AS BINARY)".format
     position = "{1}(CAST({0} AS BINARY))".format
     float_text = "hush_text({})".format
+    in_utc = "CAST({0} AS TIMESTAMP_NTZ)".format
     number_or_null = "hush_number({})".format
     whole_or_null = (
         "CASE WHEN regexp_like({0}, r'^[0-9]+([.]0*)?\\z') THEN try_cast(split_part({0}, '.', 1) AS BIGINT) END"
@@ -130,9 +131,6 @@ class Spark(Dialect):
     def written(self, x: str, family: Family) -> str:
         digits = {Family.FLOAT: "hush_float", Family.DOUBLE: "hush_double"}
         return f"{digits[family]}({x})" if family in digits else super().written(x, family)
-
-    def in_utc(self, x: str, family: Family) -> str:
-        return f"CAST({x} AS TIMESTAMP_NTZ)"
 
     def matches(self, x: str, pattern: str) -> str:
         whole = rf"^(?:{pattern})\z"
@@ -225,8 +223,8 @@ class Spark(Dialect):
         return connection
 
     def describe(self, session: Any, select: str, failed: str | Explain) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        found = attempt(lambda: session.run(select).dtypes, failed)
-        return tuple(name for name, _ in found), tuple(kind for _, kind in found)
+        columns = attempt(lambda: session.run(select).dtypes, failed)
+        return tuple(name for name, _ in columns), tuple(kind for _, kind in columns)
 
     def stream(self, session: Any, select: str, batch_rows: int, failed: str | Explain) -> Iterator[pa.RecordBatch]:
         return each_batch(attempt(lambda: session.batches(select, batch_rows), failed), failed)
