@@ -41,7 +41,7 @@ Ends = tuple[Floats, Floats]
 Signs = np.ndarray[Any, np.dtype[np.int8]]  # of answers: 1 if they cannot be negative, -1 if they cannot be positive
 
 MOST_WORK = 1 << 23  # cells visited to find the laws of one answer
-MOST_LAWS = 512
+MOST_LAWS = 512  # distinct ones, in one answer
 NUMBERS_HELD = 2**20  # of a block, at a time
 
 

@@ -221,7 +221,8 @@ class ErrorBounds:
         failure = 1 - check_level(level)
         listed = self.cliques if cliques is None else [self.domain.check(clique) for clique in listed_cliques(cliques)]
         ordered = [self.domain.clique(names) for names in listed]
-        supported = dict.fromkeys(clique for clique in ordered if self._supported(clique))
+        unbiased = self.unbiased
+        supported = dict.fromkeys(clique for clique in ordered if unbiased is not None and unbiased.covers(clique))
         indices = {clique: self._index(clique) for clique in ordered if clique not in supported}
         if simultaneous:
             used = {self._round_of(index) for index in indices.values() if index is not None}
@@ -255,9 +256,6 @@ class ErrorBounds:
         It holds whenever the bound of the table holds; see `l1_bounds.linear_margin`.
         """
         return l1_bounds.linear_margin(lowest, highest, self.of(clique, level).bound, self._drift(1 - level))
-
-    def _supported(self, clique: Clique) -> bool:
-        return self.unbiased is not None and self.unbiased.covers(clique)
 
     def _index(self, clique: Clique) -> int | None:
         """The index of a table among the scored ones, or of the smallest scored table that contains it.

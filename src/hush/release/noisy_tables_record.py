@@ -276,8 +276,9 @@ class NoisyTablesRecord(Record):
 
     def check_storable(self, queries: Sequence[object]) -> None:
         asked = [*(table.asked for table in self.noisy_tables), *queries]
-        merged = [query.merging for query in asked if isinstance(query, MergedQuery)]
-        if any(not same_levels(merging, merged[0]) for merging in merged):
+        merged = {id(query.merging): query.merging for query in asked if isinstance(query, MergedQuery)}
+        levels = [{column: codes.tolist() for column, codes in each.codes.items()} for each in merged.values()]
+        if any(codes != levels[0] for codes in levels):
             raise WorkloadError("a file holds one way to merge levels, and these tables merge them in several")
         for query in asked:
             if type(query) is ProductQuery:
@@ -343,11 +344,3 @@ class DrawsRecord(NoisyTablesRecord):
 
     kind: ClassVar[str] = "draws"
     stored_type: ClassVar[Any] = DrawsFile
-
-
-def same_levels(first: Merging, second: Merging) -> bool:
-    """Whether two ways to merge levels are the same."""
-    if first is second:
-        return True
-    codes = [{column: levels.tolist() for column, levels in merging.codes.items()} for merging in (first, second)]
-    return codes[0] == codes[1]

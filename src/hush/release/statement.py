@@ -274,7 +274,15 @@ def contradiction(statement: Statement, record: Record) -> str | None:
             choices[float(event.epsilon)] += count
     if Counter(played.epsilon for played in record.rounds if played.epsilon > 0) - choices:
         return "it holds a choice that it does not account for"
-    return beyond_budget(statement)
+    # All stated events together must keep to the stated budget.
+    tally = Tally()
+    try:
+        cost, most = price(statement.event), statement.budget.limit * (1 + ROUNDING_SLACK)
+        tally.add(statement.event, cost)
+        within = is_within(statement.budget, most, cost, tally)
+    except BudgetError as error:
+        return str(error)
+    return None if within else "it spent more than its budget"
 
 
 def noise_differences(statement: Statement, record: Record) -> tuple[Counter[Event], Counter[Event]]:
@@ -320,15 +328,3 @@ def uncharged(statement: Statement, charged: Iterable[Event]) -> Counter[Event]:
     for event in charged:
         recorded.update(dict(event_parts(event)))
     return Counter(dict(event_parts(statement.event))) - recorded
-
-
-def beyond_budget(statement: Statement) -> str | None:
-    """Explain that the stated events exceed the stated budget; None if they do not."""
-    tally = Tally()
-    try:
-        cost, most = price(statement.event), statement.budget.limit * (1 + ROUNDING_SLACK)
-        tally.add(statement.event, cost)
-        within = is_within(statement.budget, most, cost, tally)
-    except BudgetError as error:
-        return str(error)
-    return None if within else "it spent more than its budget"
