@@ -123,7 +123,7 @@ def test_cells_are_merged_and_left_out() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(WorkloadError, match="bring huge ones to a smaller scale"):
+    with pytest.raises(WorkloadError, match="scale down huge entries"):
         svd_bound(np.array([[np.inf]]))
     with pytest.raises(WorkloadError, match="0 <= other <= diagonal"):
         variable_agnostic_bound(3, 1.0, 2.0)

@@ -22,66 +22,74 @@ def set_errors(
     sweeps: int,
     out: Any,  # (sets,) float64: log of the error
 ) -> None:
-    """Coordinate descent over the strategies in the pools, from every level; see `opt_kron`."""
+    """The error of the best product found for each set of terms; infinite if the product has too many cells."""
     pools, _, blocks = errors.shape
     longest = 0
     for s in range(len(starts) - 1):
         longest = max(longest, starts[s + 1] - starts[s])
-    logs = np.zeros((longest, pools))
-    totals = np.zeros(longest)
-    mixture = np.zeros(blocks)
-    asked = np.zeros(pools, dtype=np.int64)
+    logs, totals = np.zeros((longest, pools)), np.zeros(longest)
+    mixture, asked = np.zeros(blocks), np.zeros(pools, dtype=np.int64)
     for s in range(len(starts) - 1):
         # the pools that the terms of this set ask for, and the cells that their product would measure
-        first, count = starts[s], starts[s + 1] - starts[s]
+        terms = members[starts[s] : starts[s + 1]]
         used, measured = 0, 0.0
         for i in range(pools):
-            for j in range(count):
-                if index[members[first + j], i] != 0:
+            for term in terms:
+                if index[term, i] != 0:
                     asked[used] = i
                     used += 1
                     measured += sizes[i]
                     break
-        if measured > cells and count > 1:
+        if measured > cells and len(terms) > 1:
             out[s] = np.inf
-            continue
-        # start from every level: logs has log e_i, and totals log w_j + sum_i log e_i of each term
-        for j in range(count):
-            term = members[first + j]
-            totals[j] = weights[term]
-            for k in range(used):
-                i = asked[k]
-                logs[j, k] = np.log(errors[i, 1, index[term, i]])
-                totals[j] += logs[j, k]
-        for _ in range(sweeps):
-            for k in range(used):
-                i = asked[k]
-                # the weight of every block of this pool, given the choices in the others; over the largest, so
-                # that none overflows
-                top = -np.inf
-                for j in range(count):
-                    top = max(top, totals[j] - logs[j, k])
-                mixture[:] = 0.0
-                for j in range(count):
-                    mixture[index[members[first + j], i]] += np.exp(totals[j] - logs[j, k] - top)
-                # the strategy of this pool with the least error for that mixture
-                best, choice = np.inf, 1
-                for c in range(counts[i]):
-                    value = 0.0
-                    for b in range(blocks):
-                        if mixture[b] > 0.0:
-                            value += mixture[b] * errors[i, c, b]
-                    if value < best:
-                        best, choice = value, c
-                for j in range(count):
-                    new = np.log(errors[i, choice, index[members[first + j], i]])
-                    totals[j] += new - logs[j, k]
-                    logs[j, k] = new
-        # log of the summed error
-        top = -np.inf
-        for j in range(count):
-            top = max(top, totals[j])
-        total = 0.0
-        for j in range(count):
-            total += np.exp(totals[j] - top)
-        out[s] = top + np.log(total)
+        else:
+            out[s] = _descend(index, weights, errors, counts, terms, asked[:used], sweeps, logs, totals, mixture)
+
+
+@njit(cache=True, nogil=True)
+def _descend(
+    index: Any,
+    weights: Any,
+    errors: Any,
+    counts: Any,
+    terms: Any,  # (n,)
+    asked: Any,  # (k,): the pools that the terms ask for
+    sweeps: int,
+    logs: Any,  # (at least n, at least k): log e_i of each term, overwritten
+    totals: Any,  # (at least n,): log w_j + sum_i log e_i of each term, overwritten
+    mixture: Any,  # (blocks,), overwritten
+) -> float:
+    """The log of the error after coordinate descent over strategies, starting from every level; see `opt_kron`."""
+    for j, term in enumerate(terms):
+        totals[j] = weights[term]
+        for k, i in enumerate(asked):
+            logs[j, k] = np.log(errors[i, 1, index[term, i]])
+            totals[j] += logs[j, k]
+    for _ in range(sweeps):
+        for k, i in enumerate(asked):
+            # the weight of every block of this pool, given the choices in the others; divided by the largest, so
+            # that none overflows
+            top = -np.inf
+            for j in range(len(terms)):
+                top = max(top, totals[j] - logs[j, k])
+            mixture[:] = 0.0
+            for j, term in enumerate(terms):
+                mixture[index[term, i]] += np.exp(totals[j] - logs[j, k] - top)
+            # the strategy of this pool with the least error for that mixture
+            best, choice = np.inf, 1
+            for c in range(counts[i]):
+                value = 0.0
+                for b in range(len(mixture)):
+                    if mixture[b] > 0.0:
+                        value += mixture[b] * errors[i, c, b]
+                if value < best:
+                    best, choice = value, c
+            for j, term in enumerate(terms):
+                new = np.log(errors[i, choice, index[term, i]])
+                totals[j] += new - logs[j, k]
+                logs[j, k] = new
+    # log of the summed error
+    top, total = totals[: len(terms)].max(), 0.0
+    for j in range(len(terms)):
+        total += np.exp(totals[j] - top)
+    return float(top + np.log(total))

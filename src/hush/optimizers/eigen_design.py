@@ -15,9 +15,9 @@ Completion costs nothing: noise depends on the largest column norm alone, rows a
 raise it, and (A^T A + B^T B)^+ is below (A^T A)^+ for every query that A supports.
 
 Eigen-Design is within a factor n max diag(G^{1/2}) / tr(G^{1/2}) of the SVD bound, and optimal where that bound is
-tight. The strategy of `hush.strategies.optimum` is never worse; these are here for comparison, and for sizes where a
-few hundred weights are all that there is time for. Two strategies for Laplace noise are borrowed from the Gaussian
-problem, where exact selection is not convex; both are within a factor n of the best, since
+tight. The strategy of `hush.strategies.optimum` is never worse; these designs are here for comparison, and for sizes
+where there is time for a few hundred weights only. The exact problem is not convex under Laplace noise, so two
+strategies are borrowed from the Gaussian problem; both are within a factor n of the best, since
 |u|_2 <= |u|_1 <= sqrt(n) |u|_2.
 
 Reference: [Li 2013, chapter 3 and Programs 5.1.1 to 5.1.3].
@@ -41,7 +41,7 @@ from hush.strategies.strategy import NoiseKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighting:
-    """What to multiply every design query by, for a sensitivity of one, and the error it leaves."""
+    """The scale of every design query, for a sensitivity of one, and the error that results."""
 
     scales: Floats  # (k,), lambda
     error: float
@@ -79,7 +79,7 @@ def weigh_loads(
     tolerance: float = 1e-5,
     iterations: int = 100,
 ) -> Solution[Weighting]:
-    """The same for items known by what they load on the cells: `scales` is u, with P^T u <= 1.
+    """`optimal_weighting` of items given by their loads P on the cells: `scales` is u, with P^T u <= 1.
 
     Complexity: O(k n^2 + n^3) a step, about ten steps.
     """
@@ -117,7 +117,7 @@ def design_costs(gram: Floats, design: Floats) -> Floats:  # (n, n), (k, n) -> (
         raise WorkloadError(f"a Gram matrix of shape {gram.shape} for a design on {n} cells: expected ({n}, {n})")
     u, s, vt = np.linalg.svd(design, full_matrices=False)
     if k > n or s[-1] <= max(k, n) * np.finfo(np.float64).eps * s[0]:
-        raise WorkloadError(f"the {k} design queries depend on each other; leave out those that others add up to")
+        raise WorkloadError(f"the {k} design queries depend on each other; leave out those that are sums of others")
     inner = vt @ gram @ vt.T
     missed = float(np.trace(gram) - np.trace(inner))
     if missed > 1e-10 * float(np.trace(gram)):
@@ -141,7 +141,7 @@ def _evaluate(p: Floats, c: Floats, q: int, d: Floats) -> DualPoint[Floats]:
 
 
 def missing_norms(strategy: LinearOperator, noise: NoiseKind) -> Floats:
-    """How long a row on each cell alone may be: sqrt(Delta_2^2 - |a_j|_2^2), or Delta_1 - |a_j|_1; (n,)."""
+    """The room left in each column: sqrt(Delta_2^2 - |a_j|_2^2), or Delta_1 - |a_j|_1 under Laplace noise; (n,)."""
     norms = strategy.column_norms(noise.norm)
     largest = float(norms.max())
     if noise is NoiseKind.LAPLACE:
@@ -165,7 +165,7 @@ def completed(strategy: LinearOperator, noise: NoiseKind = NoiseKind.GAUSSIAN) -
 def augmented(strategy: LinearOperator, extra: LinearOperator, noise: NoiseKind = NoiseKind.GAUSSIAN) -> LinearOperator:
     """The strategy with other queries added, as large as they can be without raising the sensitivity.
 
-    Where one of them touches a cell whose column is full already, there is no room and the strategy stays as it is.
+    If one of them touches a cell whose column already has the largest norm, the strategy is returned unchanged.
     """
     if extra.shape[1] != strategy.shape[1]:
         raise WorkloadError(
@@ -205,8 +205,7 @@ def l2_approximation(
 def singular_value_approximation(gram: Floats) -> LinearOperator:  # (n, n), W^T W
     """A = diag(xi^{1/2}) P^T for a workload of singular values xi and right singular vectors P; (rank, n).
 
-    It minimises |A|_F^2 |W A^+|_F^2, and among its rotations this one has |A|_F as its bound on the L1 sensitivity's
-    covering ball.
+    It minimises |A|_F^2 |W A^+|_F^2.
 
     Reference: [Li 2013, chapter 3], the singular value bound approximation.
     """

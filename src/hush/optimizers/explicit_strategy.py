@@ -23,10 +23,10 @@ from hush.strategies.strategy import NoiseKind
 def short_wavelet(size: int) -> LinearOperator:
     """A strategy with the wavelet's A^T A and a smaller L1 sensitivity: log2(n) - 1 + sqrt(2), not log2(n) + 1.
 
-    The tree without its root, its leaves times sqrt(2). Under Laplace noise every answer of the wavelet gains the same
-    factor, 0.648 in variance at 4 cells and 0.814 at 32; under Gaussian noise nothing changes.
+    The tree without its root, with leaves scaled by sqrt(2). Under Laplace noise the variance of every answer falls by
+    the same factor, to 0.648 of the wavelet's at 4 cells and 0.814 at 32; under Gaussian noise nothing changes.
 
-    Reference: [Li 2013, Fig. 3.3] for H', the tree with its leaves twice, which this shortens.
+    Reference: [Li 2013, Fig. 3.3] for H', the tree with every leaf twice; here each leaf is one row.
 
     >>> from hush.linops import Haar
     >>> float(round(short_wavelet(4).sensitivity(1) ** 2 / Haar(4).sensitivity(1) ** 2, 3))
@@ -42,7 +42,7 @@ def short_wavelet(size: int) -> LinearOperator:
 
 
 def hb(size: int) -> LinearOperator:
-    """The tree without root of the branching that suits ranges best; for few cells the identity.
+    """The tree without root whose branching is best for ranges; for few cells the identity.
 
     Reference: [Qardaji et al. 2013b], HB.
 

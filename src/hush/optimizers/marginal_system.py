@@ -1,13 +1,13 @@
-"""MarginalSystem: the error of any marginals, as measured, for any union of products.
+"""MarginalSystem: the error of measured marginals, for any workload that is a union of products.
 
 A set of attributes is a number with a bit for each asked attribute. Marginal b, of sensitivity one, with share c_b of
-the budget has precision u_b = c_b under Gaussian and c_b^2 under Laplace noise. In the space where exactly the
-attributes of a vary, all of them together have precision q(a) = sum over b containing a of u_b prod_{i not in b} n_i,
-and the workload has there the summed squared norm
+the budget has precision u_b = c_b under Gaussian and c_b^2 under Laplace noise. On the space of functions that depend
+on exactly the attributes of a, all marginals together have precision q(a) = sum over b containing a of
+u_b prod_{i not in b} n_i, and the workload has the summed squared norm
 
-    act(a) = sum_j w_j prod_{i in a} (tr V_i - 1^T V_i 1 / n_i) prod_{i not in a} 1^T V_i 1 / n_i,
+    act(a) = sum_j w_j prod_{i in a} (tr V_i - 1^T V_i 1 / n_i) prod_{i not in a} 1^T V_i 1 / n_i.
 
-whatever else its Gram matrices hold. With p = 1 or 2 the error, its gradient over z = log c, and h are
+With p = 1 or 2 the error, its gradient over z = log c, and h are
 
     F = (sum c)^p sum_a act(a) / q(a),   dF/dz_b = p F (c_b / sum c - u_b h_b / S),   S = sum_a act(a) / q(a),
     h_b = prod_{i not in b} n_i sum over a within b of act(a) / q(a)^2.
@@ -15,7 +15,7 @@ whatever else its Gram matrices hold. With p = 1 or 2 the error, its gradient ov
 Act and q are both divided by prod_i n_i here, which keeps them in range for any number of attributes.
 
 Reference: [HDMM, sec. 3.5, Thms 5-8]. Differs from [HDMM]: O(d 2^d) by sums over supersets in place of O(4^d); no
-generalised inverse, of which the printed one is wrong; only the sets that matter where 2^d is too many.
+generalised inverse, since the printed one is wrong; only the sets that matter where 2^d is too many.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hush.strategies.term_table import TermGrams
 
 
 class MarginalSystem(ABC):
-    """Candidate marginals `sets`, and the sets a with act(a) > 0 on which they are judged."""
+    """Candidate marginals `sets`, and the sets a with act(a) > 0, on which the candidates are judged."""
 
     def __init__(self, noise: NoiseKind, sets: Sequence[int], act: Floats) -> None:
         self.noise, self.sets, self.act = noise, sets, act
@@ -82,12 +82,12 @@ class MarginalSystem(ABC):
         return self.error(shares) / (1 + float(self.excess(shares).max()))
 
     def excess(self, shares: Floats) -> Floats:
-        """h / F - 1 at u = shares: positive for marginals that deserve more under Gaussian noise, (sets,)."""
+        """h / F - 1 at u = shares: positive for marginals that should have more under Gaussian noise, (sets,)."""
         q = self.precision(shares / shares.sum())
         return np.asarray(self.pull(self._ratio(q, 2)) / self._ratio(q).sum() - 1)
 
     def stepped(self, shares: Floats) -> Floats:
-        """c (c^{p-1} h)^{1/(p+1)}, normalised: the best split if every answer goes on weighting the marginals as now.
+        """c (c^{p-1} h)^{1/(p+1)}, normalised: the best split if answers keep their present weights on the marginals.
 
         The error never rises: sum_b E_b / u_b with E_b = u_b^2 h_b lies above S and touches it.
         """
@@ -130,38 +130,29 @@ class AllSets(MarginalSystem):
 
 
 class SomeSets(MarginalSystem):
-    """Any marginals, by a sparse matrix of which judged sets each contains."""
+    """Any marginals, by a sparse matrix that says which judged sets each marginal contains."""
 
     def __init__(self, noise: NoiseKind, sizes: Sequence[float], act: dict[int, float], sets: Sequence[int]) -> None:
         super().__init__(noise, list(sets), np.array(list(act.values())))
-        self._matrix = _incidence(sizes, {a: k for k, a in enumerate(act)}, self.sets)
-
-    @classmethod
-    def _of(cls, noise: NoiseKind, sets: Sequence[int], act: Floats, matrix: scipy.sparse.csc_array) -> SomeSets:
-        system = cls.__new__(cls)
-        MarginalSystem.__init__(system, noise, sets, act)
-        system._matrix = matrix
-        return system
+        self.matrix = _incidence(sizes, {a: k for k, a in enumerate(act)}, self.sets)  # (judged, sets)
 
     def precision(self, u: Floats) -> Floats:
-        return np.asarray(self._matrix @ u)
+        return np.asarray(self.matrix @ u)
 
     def pull(self, values: Floats) -> Floats:
-        return np.asarray(values @ self._matrix)
+        return np.asarray(values @ self.matrix)
 
     def column(self, candidate: int) -> tuple[Any, Floats]:
         """The judged sets within a candidate, and what each unit of its precision gives them."""
-        entries = slice(self._matrix.indptr[candidate], self._matrix.indptr[candidate + 1])
-        return self._matrix.indices[entries], self._matrix.data[entries]
-
-    @property
-    def matrix(self) -> scipy.sparse.csc_array:
-        """(judged, sets)."""
-        return self._matrix
+        entries = slice(self.matrix.indptr[candidate], self.matrix.indptr[candidate + 1])
+        return self.matrix.indices[entries], self.matrix.data[entries]
 
     def only(self, candidates: Sequence[int]) -> SomeSets:
-        """The same with fewer candidates."""
-        return self._of(self.noise, [self.sets[k] for k in candidates], self.act, self._matrix[:, list(candidates)])
+        """The same system with fewer candidates."""
+        system = SomeSets.__new__(SomeSets)
+        MarginalSystem.__init__(system, self.noise, [self.sets[k] for k in candidates], self.act)
+        system.matrix = self.matrix[:, list(candidates)]
+        return system
 
 
 def acts(grams: TermGrams) -> dict[int, float]:

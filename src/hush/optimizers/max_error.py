@@ -10,7 +10,7 @@ Its dual, over weights d >= 0 of sum 1 on the cells and l >= 0 with |l|_q = 1 on
 
 concave in both together and in t = l^q, which adds up to one. X = diag(d)^{-1/2} U diag(s) U^T diag(d)^{-1/2} is the
 primal point; its diagonal is (U o U) s / d and its errors are (L o L) s / l. -Hessian in (log l, log d) is half the
-kernel of `hush.strategies.optimum` on the rows of L above those of U, with the sign of the blocks between them turned.
+kernel of `hush.strategies.optimum` on the rows of L above those of U, with its off-diagonal blocks negated.
 
 Reference: [Li 2013, Program 3.4.2] with another convex function of the errors.
 """
@@ -77,7 +77,7 @@ def least_max_error(
             f"the largest error over {len(w)} queries is too much to optimise (limit {MOST_QUERIES}); "
             "ask fewer queries, or take the least total error"
         )
-    # solve for the queries and cells that are not zero, at a scale of one
+    # Solve for the queries and cells that are not zero, scaled so that the largest entry is one.
     m, n = w.shape
     remedy = "ask fewer queries, or take the least total error"
     require_memory(BYTES_PER_PAIR * (m + n) ** 2, f"the largest error of {m} queries on {n} cells", remedy)
@@ -92,7 +92,7 @@ def least_max_error(
         iterations=max(1, iterations),
         first=len(rows),
     )
-    # back to all queries and cells; a cell that nothing asks for is measured by itself
+    # Back to all queries and cells; a cell that no query asks for is measured by itself.
     best = solution.value
     gram, errors, queries, cells = np.eye(n), np.zeros(m), np.zeros(m), np.zeros(n)
     gram[np.ix_(columns, columns)], errors[rows] = best.primal[0], best.primal[1] * scale**2
@@ -106,7 +106,7 @@ def least_max_error(
 
 
 def _evaluate(w: Floats, weights: Floats, power: float, dual_power: float) -> DualPoint[tuple[Floats, Floats]]:
-    # the singular values of diag(l)^{1/2} W diag(d)^{1/2}, whose sum is f
+    # The singular values of diag(l)^{1/2} W diag(d)^{1/2}, whose sum is f
     m, n = w.shape
     shares, d = weights[:m], weights[m:]
     queries = shares ** (1 / dual_power)
@@ -116,7 +116,7 @@ def _evaluate(w: Floats, weights: Floats, power: float, dual_power: float) -> Du
     s, u = np.sqrt(e[kept]), u[:, kept]
     left = scaled @ (u / s)
     f = float(s.sum())
-    # the primal point X, scaled to a unit diagonal, and its errors w_i X^-1 w_i^T; rounding can only raise them
+    # The primal point X, scaled to a unit diagonal, and its errors w_i X^-1 w_i^T, which rounding can only raise.
     cell_loads, query_loads = u**2 @ s, left**2 @ s
     half = u * np.sqrt(s) / np.sqrt(d)[:, None]
     gram = half @ half.T / float((cell_loads / d).max())

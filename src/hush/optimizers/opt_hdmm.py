@@ -1,7 +1,7 @@
-"""OPT_HDMM: run every operator, and keep what promises the least error.
+"""OPT_HDMM: run every operator, and keep the strategy with the least predicted error.
 
-Selection looks at the workload alone, never at data, so it costs no privacy. Next to the operators stand two baselines
-that nothing chosen may be worse than: every cell of the table over the asked attributes, and the terms as they are.
+Selection uses only the workload, never data, so it costs no privacy. Two baselines run as well: every cell of the table
+over the asked attributes, and the terms as they are. The strategy chosen is never worse than either.
 
 Reference: [HDMM, sec. 3.6].
 """
@@ -25,7 +25,7 @@ from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
 
 ROUNDS, QUICK_ROUNDS = 200, 40  # of the search for marginals under Laplace noise
-FEW_TERMS = 40  # a quick search for marginals of up to so many terms needs no start from a union of products
+FEW_TERMS = 40  # with at most this many terms, a quick search for marginals needs no start from a union of products
 OPERATORS = ("kron", "plus", "marginals", "bases")
 
 
@@ -41,9 +41,9 @@ def opt_hdmm(
 ) -> list[FloatStrategy]:
     """The strategy of each operator and of each baseline, the one of least error first.
 
-    `cells` bounds what a product over several terms, or a marginal, may measure; what would pass it is left out.
+    `cells` bounds how many cells a product over several terms, or a marginal, may measure; larger ones are left out.
     `restarts` and `seed` place the starts of the search; both are public. A `quick` search has no restarts, fewer
-    rounds and fewer candidates, and on marginals leaves out the single product and, of few terms, unions of products.
+    rounds and fewer candidates; for marginals it leaves out the single product and, with few terms, unions of products.
 
     >>> from hush.core.domain import Domain
     >>> from hush.workloads import Workload
@@ -55,11 +55,11 @@ def opt_hdmm(
         if name not in OPERATORS:
             raise WorkloadError(f"operator {name!r}: expected one of {', '.join(OPERATORS)}")
     refuse_large(grams)
-    # every cell, which supports any workload
+    # Every cell, which supports any workload.
     restarts, rounds = (0, QUICK_ROUNDS) if quick else (restarts, ROUNDS)
     strategies = [identity_strategy(grams, noise)]
     starts: list[list[tuple[str, ...]]] = []
-    # products of strategies for single attributes, chosen from one pool for each attribute
+    # Products of strategies for single attributes, chosen from one pool for each attribute.
     if {"kron", "plus", "bases"} & set(operators):
         pools = strategy_pools(grams, noise, restarts=restarts, seed=seed)
         designed = not all(isinstance(pool, LevelsAndTotalPool) for pool in pools)  # otherwise they are marginals
@@ -73,13 +73,13 @@ def opt_hdmm(
         if "bases" in operators and designed and (several or "kron" not in operators) and _few_marginals(grams):
             bases = opt_bases(grams, noise, pools=pools, cells=cells, restarts=restarts, rounds=rounds, seed=seed)
             strategies.append(bases)
-    # plain marginals; the search may start from the cliques of the products found
+    # Plain marginals; the search may start from the cliques of the products found.
     if "marginals" in operators and _few_marginals(grams):
         marginals = opt_marginals(
             grams, noise, cells=cells, starts=starts, restarts=restarts, rounds=rounds, every=not quick, seed=seed
         )
         strategies.append(marginals.value)
-    # the terms themselves, then the best of all that are within the bound on cells
+    # The terms themselves. Then sort all strategies within the bound on cells by error.
     if _direct_fits(grams):
         strategies.append(direct_strategy(grams, noise))
     fitting = [
@@ -109,7 +109,7 @@ def direct_strategy(grams: TermGrams, noise: NoiseKind) -> FloatStrategy:
     Reference: [HDMM, sec. 3.1] for Q = W; the split by error makes it no worse than one scale of noise for all.
     """
     if not _direct_fits(grams):
-        raise SizeError("some queries are too many to be measured one by one; choose another mechanism, such as 'hdmm'")
+        raise SizeError("there are too many queries to measure one by one; choose another mechanism, such as 'hdmm'")
     index, atom = np.unique(grams.index, axis=0, return_inverse=True)
     terms = [np.flatnonzero(atom.ravel() == a) for a in range(len(index))]
     logs = np.log([float(grams.weights[members].sum()) for members in terms])

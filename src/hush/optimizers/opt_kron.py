@@ -25,7 +25,7 @@ from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recove
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
 
-SETTLED_GAIN = 1e-5  # descent stops after a sweep that lowers the error by less, relative to it
+SETTLED_GAIN = 1e-5  # descent stops after a sweep that lowers the error by less than this fraction
 RANDOM_STARTS = 30
 
 
@@ -82,11 +82,13 @@ def fit_product(
     levels = np.array([LEVELS if mixture[1:].any() else TOTAL for mixture in mixtures], dtype=np.int64)
     alone = np.array([pool.choose(mixture) for pool, mixture in zip(pools, mixtures, strict=True)], dtype=np.int64)
     random = np.random.Generator(np.random.PCG64(seed))
-    # a random strategy from each pool among those that support the queries
-    able = [np.flatnonzero(np.isfinite(s.errors[:, m > 0]).all(axis=1)) for s, m in zip(pools, mixtures, strict=True)]
-    drawn = [np.array([random.choice(choices) for choices in able], dtype=np.int64) for _ in range(starts)]
+    # Random starts: one strategy from each pool, among those that support the queries.
+    supporting = [
+        np.flatnonzero(np.isfinite(s.errors[:, m > 0]).all(axis=1)) for s, m in zip(pools, mixtures, strict=True)
+    ]
+    drawn = [np.array([random.choice(choices) for choices in supporting], dtype=np.int64) for _ in range(starts)]
     settled = [descend(pools, index, weights, start, sweeps=sweeps) for start in (levels, alone, *drawn)]
-    # only the best starts are worth new designs
+    # Only the best starts are worth new designs.
     settled.sort(key=lambda descent: descent[1])
     finals = [
         descend(pools, index, weights, descent[0], sweeps=sweeps, design=0) for descent in settled[: 1 + restarts]
@@ -113,7 +115,7 @@ def descend(
 ) -> tuple[Integers, float]:
     """Block coordinate descent over the choices.
 
-    With `design`, the number of random restarts, pools grow by what each mixture wants.
+    With `design`, a number of random restarts, each pool also gets new strategies designed for its mixture of blocks.
     """
     choices = start.copy()
     logs = np.empty(index.shape)  # log e_i(b_ij)
@@ -139,7 +141,7 @@ def total_error(logs: Floats, weights: Floats) -> float:
 
 
 def product_of(grams: TermGrams, pools: Sequence[StrategyPool], chosen: ChosenProduct, share: float) -> FloatProduct:
-    """What was chosen as a product; attributes of which the total alone is measured are left out."""
+    """The choices as a product; attributes of which only the total is measured are left out."""
     used = [(pool, int(choice)) for pool, choice in zip(pools, chosen.choices, strict=True) if choice != TOTAL]
     groups = tuple((grams.domain.attributes[pool.axis],) for pool, _ in used)
     factors = tuple(pool.operator(choice) for pool, choice in used)

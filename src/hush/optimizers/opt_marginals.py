@@ -1,16 +1,16 @@
 """OPT_M: the marginals to measure, and with what share of the budget, for any union of products.
 
-Under Gaussian noise the error is convex in the shares, and the shares found carry a certificate. Under Laplace noise it
-is not: a marginal with share zero stays at zero under any small step, since its own privacy cost is of first order and
-its use of second, so every support has a local optimum of its own. The search fits the shares of a support, then tries
-to add a marginal, drop one, give or take one attribute of one, or replace two by their union, and keeps what helps; the
-best of several searches is taken. Up to 15 attributes every marginal is a candidate; beyond, those within a term of the
-workload and the unions of a few terms are.
+Under Gaussian noise the error is convex in the shares, and the shares found are certified. Under Laplace noise it is
+not convex: a small share costs privacy in proportion to the share but helps in proportion to its square, so a marginal
+with share zero stays at zero, and every support has its own local optimum. The search fits the shares of a support,
+then tries to add a marginal, drop one, add or drop one attribute of a marginal, or replace two marginals by their
+union, and keeps what lowers the error; the best of several searches is taken. Up to 15 attributes every marginal is a
+candidate; beyond that, the marginals within a term of the workload and the unions of a few terms are.
 
 `opt_bases` measures marginals of designed strategies: product b is the kron of Q_i over i in b and of totals over the
 others. With X = Q^T Q of full rank, the matrix X^{-1/2} 1 1^T X^{-1/2} has one eigenvalue besides zero,
-lambda = 1^T X^{-1} 1, so that all products are diagonal in one basis, as plain marginals are, and everything of OPT_M
-holds for global least squares with lambda_i for n_i,
+lambda = 1^T X^{-1} 1, so all products are diagonal in one basis, as plain marginals are, and OPT_M holds for global
+least squares with lambda_i in place of n_i,
 
     mean = 1^T X^{-1} V X^{-1} 1 / lambda   and   spread = tr X^{-1} V - mean.
 
@@ -45,11 +45,11 @@ Change = dict[int, float]  # positions of candidates and their new shares, zero 
 
 DROPPED_SHARE = 1e-4  # a fit drops smaller shares if that does not hurt
 ADDED_SHARES = (0.01, 0.03, 0.1, 0.3)  # shares that a new marginal is tried with
-CHANGES_TRIED = 12  # in each round, after the changes that help together
+CHANGES_TRIED = 12  # single changes tried in each round, after all changes that help together
 TRIAL_ITERATIONS = 15  # of a fit that decides whether a change is kept
 LEAST_IMPROVEMENT = 1e-6  # relative
 LARGEST_SUPPORT = 1000  # marginals beyond which the search ends
-FEW_MARGINALS = 60  # any two of so many are tried as one; of more, only those that differ by one attribute
+FEW_MARGINALS = 60  # up to this many, any two are tried as one; beyond, only those that differ by one attribute
 
 
 def fit_shares(system: MarginalSystem, start: Floats, *, iterations: int = 300) -> Floats:
@@ -62,7 +62,7 @@ def fit_shares(system: MarginalSystem, start: Floats, *, iterations: int = 300) 
 
 
 def search_support(system: SomeSets, start: Support, *, rounds: int) -> tuple[float, Support]:
-    """The best support reached from one by single changes."""
+    """The best support reached from `start` by single changes."""
     value, support = _fitted(system, start)
     for _ in range(rounds):
         if len(support) > LARGEST_SUPPORT:
@@ -83,7 +83,7 @@ def search_support(system: SomeSets, start: Support, *, rounds: int) -> tuple[fl
 
 
 def _together(system: SomeSets, support: Support, value: float, changes: Sequence[tuple[float, Change]]) -> Change:
-    """All changes that lower the error without a fit, one after the other, as long as each still does."""
+    """The changes that lower the error even without a new fit, applied one after the other."""
     changed: Change = {}
     now = dict(support)
     for predicted, change in changes:
@@ -100,7 +100,7 @@ def _together(system: SomeSets, support: Support, value: float, changes: Sequenc
 
 
 def _fitted(system: SomeSets, support: Support, *, iterations: int = 300) -> tuple[float, Support]:
-    """Shares fitted on a support, without those that do not help."""
+    """Shares fitted on a support, without marginals that do not help."""
     members = list(support)
     subsystem = system.only(members)
     c = fit_shares(subsystem, np.array([support[k] for k in members]), iterations=iterations)
@@ -117,7 +117,7 @@ def _fitted(system: SomeSets, support: Support, *, iterations: int = 300) -> tup
 
 
 def _changes(system: SomeSets, support: Support) -> Iterator[tuple[float, Change]]:
-    """Changes of a support, each with the error that it leads to before shares are fitted anew."""
+    """Changes of a support, each with the error it leads to before shares are fitted again."""
     position = {b: k for k, b in enumerate(system.sets)}
     u = np.zeros(len(system.sets))
     u[list(support)] = np.array(list(support.values())) ** 2
@@ -157,7 +157,7 @@ def _changed_error(system: SomeSets, support: Support, change: Change, q: Floats
 
 
 def _additions(system: SomeSets, support: Support, q: Floats) -> Iterator[tuple[float, Change]]:
-    """The few marginals whose addition lowers the error most, all candidates and several shares at a time."""
+    """The few marginals whose addition lowers the error most, with several shares tried for each candidate."""
     total = sum(support.values())
     m = system.matrix
     columns = np.repeat(np.arange(m.shape[1]), np.diff(m.indptr))
@@ -180,8 +180,8 @@ LARGEST_PAIRS = 1 << 22  # candidates and the sets within them, together
 CERTIFIED_GAP = 1e-3  # to the lower bound under Gaussian noise
 TRIAL_DIVISOR = 20  # a start is followed for 1 / TRIAL_DIVISOR of the rounds; the best FINAL_STARTS of them go on
 FINAL_STARTS = 1
-FEW_CANDIDATES = 64  # with so many, every start, and more of them, is followed to its end
-MOST_RETURNS = 20  # times that marginals are brought back whose share fell to nothing too early
+FEW_CANDIDATES = 64  # up to this many, there are more starts, and each is followed to its end
+MOST_RETURNS = 20  # times that marginals are brought back if their share fell to nothing too early
 
 
 def opt_marginals(
@@ -213,21 +213,21 @@ def opt_marginals(
             f"a term over {int(widest.max())} attributes has too many marginals within it; "
             "leave 'marginals' out of the operators"
         )
-    # attributes become bits, and cliques numbers, for the search
+    # For the search, attributes become bits and cliques numbers.
     sizes = [float(grams.domain.shape[axis]) for axis in grams.asked]
     bit = {grams.domain.attributes[axis]: 1 << i for i, axis in enumerate(grams.asked)}
     given = [[sum(bit[name] for name in clique) for clique in start] for start in starts]
     system, shares = _shares(noise, sizes, acts(grams), cells, given, restarts, rounds, seed, every=every)
     factors = [Identity(grams.domain.shape[axis]) for axis in grams.asked]
     strategy = _float_strategy(grams, system, shares, factors, "marginals")
-    # under Gaussian noise the shares carry a certificate
+    # Under Gaussian noise the shares are certified.
     stats, status = {"value": strategy.error}, SOLVED
     if noise is NoiseKind.GAUSSIAN:
         lower = system.lower_bound(shares)
         gap = system.error(shares) / lower - 1
         stats |= {"lower_bound": lower, "gap": gap}
         if gap > CERTIFIED_GAP:
-            status = f"the marginals are within {gap:.2g} of the best; nothing needs to be done unless that matters"
+            status = f"the marginals are within {gap:.2g} of the best; this matters only if you need the very best"
     return Solution(value=strategy, status=status, stats=stats)
 
 
@@ -253,9 +253,9 @@ def _shares(
 def _float_strategy(
     grams: TermGrams, system: MarginalSystem, shares: Floats, factors: Sequence[LinearOperator], method: str
 ) -> FloatStrategy:
-    """The marginals with more than a negligible share, of one factor for each asked attribute."""
-    kept = np.where(shares > NEGLIGIBLE_SHARE, shares, 0.0)
-    shares = shares if system.error(kept) == np.inf else kept / kept.sum()
+    """The marginals with more than a negligible share, with one factor for each asked attribute."""
+    large = np.where(shares > NEGLIGIBLE_SHARE, shares, 0.0)
+    shares = shares if system.error(large) == np.inf else large / large.sum()
     names = [grams.domain.attributes[axis] for axis in grams.asked]
     products = []
     for k in np.flatnonzero(shares).tolist():
@@ -268,7 +268,7 @@ def _float_strategy(
 def candidates(
     sizes: Sequence[float], act: dict[int, float], cells: float = math.inf, *, every: bool = True
 ) -> list[int]:
-    """All sets if they are few; else those asked about, then the unions of two of the largest, smallest first."""
+    """All sets if they are few; otherwise the sets asked about, then unions of two maximal ones, smallest first."""
     d = len(sizes)
     if every and d <= MOST_ATTRIBUTES and sum(2.0 ** (d - a.bit_count()) for a in act) <= LARGEST_PAIRS:
         sets = list(range(1 << d))
@@ -287,7 +287,7 @@ def candidates(
 
 
 def maximal(act: Iterable[int]) -> list[int]:
-    """Sets asked about that are within no other."""
+    """The sets asked about that are contained in no other."""
     inside: set[int] = set()
     for a in act:
         left = a
@@ -366,7 +366,7 @@ def opt_bases(
     rounds: int = 200,
     seed: int = SEARCH_SEED,
 ) -> FloatStrategy:
-    """The best marginals of designed strategies found; its error is that of global least squares over all products."""
+    """The best marginals of designed strategies found; the error is that of global least squares over all products."""
     pools = strategy_pools(grams, noise, restarts=restarts, seed=seed) if pools is None else pools
     chosen = [_base(pool) for pool in pools]
     numbers = [_numbers(pool, base) for pool, base in zip(pools, chosen, strict=True)]
@@ -377,7 +377,7 @@ def opt_bases(
 
 
 def _base(pool: StrategyPool) -> LinearOperator:
-    """The strategy for an attribute's blocks without its total, each weighted to count alike."""
+    """The best full-rank strategy for an attribute's blocks without its total, all blocks weighted equally."""
     if isinstance(pool, LevelsAndTotalPool):
         return pool.operator(LEVELS)
     weights = np.append(0.0, 1 / pool.errors[LEVELS, 1:])
@@ -390,7 +390,7 @@ def _base(pool: StrategyPool) -> LinearOperator:
 
 
 def _numbers(pool: StrategyPool, base: LinearOperator) -> tuple[float, Floats, Floats]:
-    """lambda, and mean and spread of every block, both over lambda."""
+    """lambda, and the mean and spread of every block, both divided by lambda."""
     grams, axis, n = pool.grams, pool.axis, float(pool.size)
     if isinstance(pool, LevelsAndTotalPool):
         mean = grams.sums(axis) / n**2

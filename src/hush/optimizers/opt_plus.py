@@ -2,12 +2,12 @@
 
 Group g has error E_g at unit noise, so the best shares are c_g ~ E_g^{1/2} under Gaussian and ~ E_g^{1/3} under Laplace
 noise (`NoiseKind.shares`). The error, that of local least squares, is (sum_g E_g^{1/2})^2 or (sum_g E_g^{1/3})^3, so
-merging two groups is worth the difference of their roots. Groups start as single terms; the most valuable merge comes
-first, then the next, on past small losses, and the best groups passed are kept; then single terms move to other groups,
-or away by themselves, while that gains. E_g is predicted from what the pools hold, without designing anything.
+merging two groups gains the difference of their roots. Groups start as single terms. The pair that gains most is
+merged, then the next, even at a small loss, and the best groups seen are kept. Then single terms move to other groups,
+or to a new one, as long as that gains. E_g is predicted from the strategies in the pools, without new designs.
 
 Reference: [HDMM, sec. 3.3.3, Def. 21].
-Differs from [HDMM]: the printed Gaussian results use the Laplace split; groups are found, where there they are given.
+Differs from [HDMM]: the printed Gaussian results use the Laplace split; groups are found here and given there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Groups = tuple[tuple[int, ...], ...]
 MOST_PAIRED = 600  # sets of terms beyond which pairs are too many to compare
 PREDICTION_SWEEPS = 3  # of coordinate descent, to predict the error of a set of terms
 LEAST_GAIN = 1e-9  # relative; smaller gains are rounding
-MERGING_DETOUR = 1.25  # merging goes on up to so many times the best sum of roots
+MERGING_DETOUR = 1.25  # merging goes on until the sum of roots exceeds this multiple of the best
 MERGING_ROUNDS = 3  # of merging groups, then moving single terms
 
 
@@ -81,7 +81,7 @@ class TermGrouping:
         return np.asarray(np.exp((out - self._weights.max()) / self._power))
 
     def _first(self) -> list[tuple[int, ...]]:
-        """Single terms; beyond `MOST_PAIRED` of them, each with the smallest maximal set of attributes it is within."""
+        """Single terms; beyond `MOST_PAIRED` terms, grouped by a maximal set of attributes that contains them."""
         if len(self._index) <= MOST_PAIRED:
             return [(a,) for a in range(len(self._index))]
         asked = self._index != 0
@@ -94,7 +94,7 @@ class TermGrouping:
         return [tuple(sorted(atoms)) for atoms in homes.values()]
 
     def _agglomerated(self, groups: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        """The best of the groups passed while the best pair is merged, also at a small loss."""
+        """The best groups seen while the best pair is merged again and again, even at a small loss."""
         if len(groups) > MOST_PAIRED:
             return groups
         groups = list(groups)
@@ -104,8 +104,8 @@ class TermGrouping:
         gains = np.full((n, n), -np.inf)
         pairs = [groups[a] + groups[b] for a, b in zip(left.tolist(), right.tolist(), strict=True)]
         gains[left, right] = roots[left] + roots[right] - self.roots(pairs)
-        # merge the pair that gains most, until that would lead too far above the best groups so far
-        best, kept = roots.sum(), list(groups)
+        # Merge the pair that gains most, until the error is too far above that of the best groups so far.
+        best, best_groups = roots.sum(), list(groups)
         while n > 1:
             a, b = divmod(int(np.argmax(gains)), n)
             if roots.sum() - gains[a, b] > MERGING_DETOUR * best:
@@ -118,18 +118,18 @@ class TermGrouping:
             for g, value in zip(others, merged_roots.tolist(), strict=True):
                 gains[min(a, g), max(a, g)] = roots[a] + roots[g] - value
             if roots.sum() < best * (1 - LEAST_GAIN):
-                best, kept = roots.sum(), list(groups)
-        return [group for group in kept if group]
+                best, best_groups = roots.sum(), list(groups)
+        return [group for group in best_groups if group]
 
     def _moved(self, groups: list[tuple[int, ...]], passes: int = 3) -> list[tuple[int, ...]]:
-        """Single terms to the group where they cost least, while that gains."""
+        """The groups after moving single terms to the group where they cost least, as long as that gains."""
         if len(groups) * len(self._index) > MOST_PAIRED**2 / 2:
             return groups
         roots = self.roots(groups).tolist()
         for _ in range(passes):
             moved = False
             for a in range(len(self._index)):
-                # what the term costs in every other group, or in a new one of its own
+                # What the term would cost in every other group, or in a new one.
                 home = next(g for g, group in enumerate(groups) if a in group)
                 rest = tuple(x for x in groups[home] if x != a)
                 if rest:
@@ -179,12 +179,9 @@ def opt_plus(
     >>> round(single.error), opt_plus(grams, NoiseKind.LAPLACE).error < single.error
     (85070, True)
     """
-    given = None if groups is None else check_groups(groups, len(grams))
+    chosen_groups = None if groups is None else check_groups(groups, len(grams))
     pools = strategy_pools(grams, noise, restarts=restarts, seed=seed) if pools is None else pools
-    chosen_groups: Groups
-    if given is not None:
-        chosen_groups = given
-    else:
+    if chosen_groups is None:
         chosen_groups = TermGrouping(grams, pools, noise, cells).merged() if pools else (tuple(range(len(grams))),)
     choices = [fit_product(grams, pools, group, sweeps=sweeps) for group in chosen_groups]
     errors = np.array([chosen.error for chosen in choices])

@@ -7,7 +7,7 @@ With V = W^T W, R = (I + Theta Theta^T)^{-1} and C = diag(s) V diag(s),
     gradient    = -2 R Theta C (I - Theta^T R Theta) + 2 diag((I - Theta^T R Theta) C) / s   (the second to every row),
 
 with one product of a (p, n) and an (n, n) matrix each. The loss has many local minima. Starts are random rows, and
-bumps of one or of several widths over the levels in an order read off V itself: the names of levels change nothing.
+bumps of one or several widths over the levels. The order of levels comes from V, so renaming levels changes nothing.
 
 Reference: [HDMM, sec. 3.2.2, Def. 11]; the paper states the cost O(p n^2), not the formulas.
 """
@@ -26,11 +26,11 @@ from hush.core.solution import SOLVED, Solution
 from hush.linops import Dense, LinearOperator
 
 LARGEST_SIZE = 4096
-LARGEST_ENTRY = 1e3  # of Theta: beyond, the loss is lost in rounding
+LARGEST_ENTRY = 1e3  # of Theta; beyond, rounding hides the loss
 SEARCH_SEED = 2018  # public: it places the starts of the search, and is no part of any noise
 TRIAL_DIVISOR = 4  # every start gets 1 / TRIAL_DIVISOR of the iterations; the best FINAL_STARTS of them go on
 FINAL_STARTS = 2
-MANY_LEVELS = 2048  # beyond so many, bumps of several widths are the only start
+MANY_LEVELS = 2048  # beyond, bumps of several widths are the only start
 
 
 def loss(theta: Floats, gram: Floats) -> float:
@@ -98,7 +98,7 @@ def optimise_theta(
 
 
 def _descend(gram: Floats, theta: Floats, iterations: int) -> tuple[float, Floats, int, bool]:
-    """Loss, Theta, iterations taken, and whether it had settled."""
+    """Loss, Theta, iterations taken, and whether the descent converged."""
     unit = float(np.trace(gram))
     if unit <= 0:
         return 0.0, np.zeros_like(theta), 0, True
@@ -156,7 +156,7 @@ def _bumps(n: int, counts: Sequence[int]) -> Floats:
 def _order(gram: Floats, random: np.random.Generator) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Levels by the ratio of the two leading eigenvectors of V, monotone for ranges and prefix sums.
 
-    It falls back to the order given where V has no two leading directions.
+    Falls back to the given order if V has no two leading directions.
     """
     n = len(gram)
     if n < 4:

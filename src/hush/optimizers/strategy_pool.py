@@ -1,7 +1,7 @@
 """StrategyPool: strategies for one attribute, each known by the summed variance of every block asked of it.
 
 A strategy A of sensitivity one enters the error of products only through e_b = tr (A^T A)^+ V_b, one number per block.
-So products are searched by choosing from pools, which costs a few multiplications, and a pool grows where a better
+So the search for products chooses from pools, at the cost of a few multiplications, and a pool grows when a better
 strategy for some mixture of blocks, sum_b weights_b V_b, is worth designing.
 
 Levels that no query tells apart are measured as one (`MergedLevels`): levels with equal rows in V = W^T W have equal
@@ -13,8 +13,8 @@ by [a I; b 1^T], at any number of levels n. With t = a^2 + n b^2 its summed vari
 
     (n - 1) alpha / a^2 + (alpha + n beta) / t.
 
-Under Gaussian noise, a^2 + b^2 = 1, the optimum is A^T A proportional to the root of the Gram matrix and attains the
-SVD bound; under Laplace noise, a + b = 1, it is a search over one number.
+Under Gaussian noise, a^2 + b^2 = 1, the best A^T A is proportional to the root of the Gram matrix and attains the SVD
+bound; under Laplace noise, a + b = 1, the best is found by a search over one number.
 
 Reference: [HDMM, sec. 3.3.2] for the mixture, there called the surrogate workload, and for p = 1; [HDMM, sec. 3.4] for
 the Gaussian closed form.
@@ -44,7 +44,7 @@ EQUAL_ROWS = 1e-12  # rows of a Gram matrix that differ by less, relative to its
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergedLevels:
-    """The class of every level, -1 for those that no query asks for, and one level of each class.
+    """The class of every level, -1 for levels that no query asks for, and one level of each class.
 
     >>> merged = MergedLevels.of(np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
     >>> merged.classes.tolist(), merged.members.tolist()
@@ -56,7 +56,7 @@ class MergedLevels:
 
     @classmethod
     def of(cls, gram: Floats) -> MergedLevels:
-        """The classes of a Gram matrix; a level joins one only if its whole row agrees."""
+        """The classes of a Gram matrix; a level joins a class only if its whole row agrees."""
         n = len(gram)
         limit = EQUAL_ROWS * np.sqrt(np.outer(gram.diagonal(), gram.diagonal())).max(initial=0.0)
         weights = 1 + np.modf(np.arange(1, n + 1) * 0.6180339887498949)[0]  # tell rows apart by one number each
@@ -121,7 +121,7 @@ def best_levels_and_total(size: int, alpha: float, beta: float, noise: NoiseKind
         square = size * low / ((size - 1) * low + high)
         levels, total = math.sqrt(square), math.sqrt(max(0.0, 1 - square))
     else:
-        # the best of a grid, then its neighbourhood
+        # The best of a grid, then the best near it.
 
         def error(b: Any) -> Any:
             return _error(size, 1 - b, b, alpha, beta)
@@ -151,7 +151,7 @@ def _error(n: int, a: Any, b: Any, alpha: float, beta: float) -> Any:
 TOTAL, LEVELS = 0, 1  # the first two strategies of every pool: the total alone, and every level
 LARGEST_SIZE = p_identity.LARGEST_SIZE
 LARGEST_DIRECT = 1 << 22  # entries of a block that may be measured as it is
-LEAST_IMPROVEMENT = 1e-6  # relative; a design that gains less is thrown away
+LEAST_IMPROVEMENT = 1e-6  # relative; a design that gains less is discarded
 TOTAL_TO_BLOCK_RATIOS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # weights of the total against another block
 
 
@@ -189,7 +189,7 @@ class StrategyPool(ABC):
         return int(np.argmin(self.errors[:, asked] @ weights[asked]))
 
     def improve(self, weights: Floats, *, restarts: int = 0) -> int:
-        """The best strategy for these weights after designing one for them; a worse design is thrown away."""
+        """The best strategy for these weights after designing one for them; a worse design is discarded."""
         known = self.choose(weights)
         asked = weights > 0
         if not asked[1:].any():
@@ -206,7 +206,7 @@ class StrategyPool(ABC):
         return known
 
     def fill(self, restarts: int) -> None:
-        """Add what products are likely to want."""
+        """Add the strategies that products are likely to need."""
         for block in range(1, len(self.blocks)):
             alone = np.zeros(len(self.blocks))
             alone[block] = 1.0
@@ -226,7 +226,7 @@ class StrategyPool(ABC):
         """New strategies for a mixture of blocks, with their errors."""
 
     def _built(self, item: Any) -> LinearOperator:
-        """What `_designs` gave, as a matrix, where it is not one already."""
+        """A design, as a matrix."""
         raise NotImplementedError
 
 

@@ -6,8 +6,8 @@ per unit of P, the noise's variance at sensitivity one. It is tight under Gaussi
 G^{1/2} is constant: for marginals with any weights, circular convolutions and all predicates, among others.
 
 A workload has G = sum_j w_j kron_i V_i^(j) on any number of cells (`lower_bound`). For a Kronecker product the bounds
-of the factors multiply, so attributes of which all terms ask the same factor out. What remains is solved in the first
-of these ways that applies:
+of the factors multiply, so an attribute with the same block in all terms factors out. The remaining attributes are
+solved in the first of these ways that applies:
 
 * marginals: G has the eigenvalues sum_{S >= T} w_S prod_{i not in S} n_i, (prod_{i in T} (n_i - 1)) times, for every
   subset T of a clique, whatever the number of attributes;
@@ -18,11 +18,11 @@ of these ways that applies:
 
       V  <=  (1 + t) V_11  (+)  (1 + r / t) V_cc,        r = V_1c V_cc^+ V_c1 / V_11 <= 1,    t > 0,
 
-  and products and sums of such bounds are bounds again. Levels and totals are of this form by themselves, so that with
-  one kind of harder queries on every attribute, H^2 has a basis of products of 1 and of eigenvectors of V_cc.
+  and products and sums of such bounds are bounds again. Levels and totals have this form already, so that with at most
+  one other kind of block on every attribute, H^2 has a basis of products of 1 and of eigenvectors of V_cc.
 
 Reference: [Li 2013, chapter 4].
-Differs from [Li 2013]: multiplicities of a data cube's eigenvalues are prod (n_i - 1); the last two are not there.
+Differs from [Li 2013]: multiplicities of a data cube's eigenvalues are prod (n_i - 1); the last two ways are new.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def projected_svd_bound(gram: Floats, *, cuts: int = 16) -> float:
 
 
 def simplified_svd_bound(gram: Floats) -> float:
-    """SVDB after leaving out cells that nothing asks for and merging those that all queries treat alike.
+    """SVDB after leaving out cells that no query asks for and merging cells that all queries treat alike.
 
-    Often larger than SVDB and not always; both are bounds.
+    Often larger than SVDB, but not always; both are bounds.
 
     Reference: [Li 2013, chapter 4], cell-simplified SVD bound.
 
@@ -127,9 +127,7 @@ def looseness(gram: Floats) -> float:
 
 def _check(gram: Floats) -> None:
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or not gram.size or not np.isfinite(gram).all():
-        raise WorkloadError(
-            "the Gram matrix of the queries must be square and finite; bring huge ones to a smaller scale"
-        )
+        raise WorkloadError("the Gram matrix of the queries must be square and finite; scale down huge entries")
 
 
 LARGEST_GRID = 20_000_000  # products of eigenvectors
@@ -137,7 +135,7 @@ TILTS_TRIED = (0.25, 0.5, 1.0, 2.0, 4.0)  # values of t; each gives a bound
 
 
 def dominated_bound(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> float:
-    """(tr(H^{-1} G))^2 / n; 0 where an attribute has two kinds of harder queries, or the grid would be too large."""
+    """(tr(H^{-1} G))^2 / n; 0 if an attribute has two kinds of blocks besides levels and totals, or for a huge grid."""
     spectra = []
     for axis in axes:
         harder = [b for b in grams.blocks[axis] if not isinstance(b, Identity | Total)]
@@ -159,7 +157,7 @@ def dominated_bound(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices,
 
 
 class _Spectrum:
-    """V between the direction of 1 and the others: V_11, the eigenvalues of V_cc, and their tie r."""
+    """V split into the direction of 1 and the others: V_11, the eigenvalues of V_cc, and the coupling r."""
 
     def __init__(self, block: LinearOperator) -> None:
         n = block.shape[1]
@@ -195,8 +193,7 @@ def _subset_trace(
     inside = list(subset)
     outside = [i for i in range(len(sizes)) if i not in subset]
     shape = tuple(int(sizes[i]) - 1 for i in inside)
-    # weights of the terms that reach this subset, by which of its attributes are asked harder queries: their part of
-    # G, and of H^2
+    # Weights in G and in H^2 of the terms that reach this subset, by which of its attributes have harder blocks.
     value, cover = np.zeros(shape), np.zeros(shape)
     grouped: dict[tuple[bool, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for j in np.flatnonzero(asked[:, inside].all(axis=1)).tolist():
@@ -209,7 +206,7 @@ def _subset_trace(
                 plain, raised = plain / sizes[i], raised / sizes[i]
         sums = grouped[tuple(hard[j, inside].tolist())]
         sums[0], sums[1] = sums[0] + plain, sums[1] + raised
-    # the eigenvalues of G and H^2 along the subset
+    # The eigenvalues of G and H^2 along the subset.
     for pattern, (plain, raised) in grouped.items():
         grid = np.ones(shape)
         for axis, (i, is_hard) in enumerate(zip(inside, pattern, strict=True)):
@@ -226,15 +223,15 @@ def _subset_trace(
 
 
 LARGEST_EXACT = 8192
-MOST_TERMS = 500  # up to which the products of all pairs are formed one by one
+MOST_TERMS = 500  # beyond, W W^T would take too many products of pairs of terms
 
 
 def lower_bound(grams: TermGrams, *, largest: int = LARGEST_EXACT) -> tuple[float, str]:
     """A weighted total squared error per unit of P that no supporting strategy goes below, and which bound it is.
 
-    It holds under Gaussian and under Laplace noise. The word is "product", "marginals" or "exact" where the number is
-    the SVD bound itself, and "parts" or "dominated" where it is below that one. `largest` limits the eigenvalue
-    problem of "exact".
+    It holds under Gaussian and Laplace noise. The word is "product", "marginals" or "exact" if the number is the SVD
+    bound itself, and "parts" or "dominated" if it is below the SVD bound. `largest` limits the eigenvalue problem of
+    "exact".
 
     >>> from hush.core.domain import Domain
     >>> from hush.workloads import Workload
@@ -242,13 +239,13 @@ def lower_bound(grams: TermGrams, *, largest: int = LARGEST_EXACT) -> tuple[floa
     >>> round(value, 4), word
     (50.8504, 'marginals')
     """
-    # attributes of which all terms ask the same factor out; `axes` are the others
+    # Attributes with the same block in all terms factor out; `axes` are the others.
     same = (grams.index == grams.index[0]).all(axis=0)
     common = 1.0 * math.prod(_block_bound(grams, i, int(grams.index[0, i])) for i in np.flatnonzero(same).tolist())
     axes = tuple(np.flatnonzero(~same).tolist())
     index, term = np.unique(grams.index[:, axes], axis=0, return_inverse=True)
     weights = np.bincount(term.ravel(), weights=grams.weights, minlength=len(index)).astype(np.float64)
-    # the first way that applies; see the module
+    # The first way that applies; see the module.
     if not axes:
         return common * float(weights.sum()), "product"
     if all(grams.plain(axis) for axis in axes):
