@@ -27,7 +27,7 @@ from hush.core.validation import check_whole
 from hush.hybrid.client.choice_laws import UNIT
 from hush.hybrid.client.question import DEFAULT_SHARE, WILDCARD, Question
 from hush.hybrid.collection import ReportCounts
-from hush.hybrid.frequency_estimates import Frequencies, RecordFrequencies, estimate, quantile
+from hush.hybrid.frequency_estimates import Frequencies, RecordFrequencies, ShownAsTable, estimate, quantile
 from hush.hybrid.head_list import HeadList, OptInEstimates, Record, discover, estimate_opt_in
 from hush.hybrid.opt_in import OptInRecords
 from hush.hybrid.promises import Promise
@@ -116,8 +116,8 @@ def blend_shares(groups: list[GroupShares], *, rounds: int = 4) -> tuple[Floats,
     return (weights * stacked).sum(axis=0), 1 / precision.sum(axis=0), weights
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlendedHeadList:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class BlendedHeadList(ShownAsTable):
     """An ordered head list: queries by their share, and the URLs of each query by theirs.
 
     `shares` are the blended shares of `queries` after projection. `query_groups` are the estimates of each group alone
@@ -189,9 +189,6 @@ class BlendedHeadList:
         people = ", ".join(f"{number:,} {group}" for group, number in self.people.items())
         notes = [f"All else: {100 * self.wildcard:.2f} %. From {people}."]
         return TextTable(columns=columns, rows=rows, more=more, notes=notes)
-
-    def __repr__(self) -> str:
-        return self.table().text()
 
 
 def blend(

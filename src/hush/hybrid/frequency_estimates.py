@@ -5,6 +5,7 @@ Clients are treated as a sample: variances include both who answered and what th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,8 +24,21 @@ from hush.render.text_table import TextColumn, TextTable, number_columns
 INTERVAL_LEVEL = 0.95  # of intervals, by default and in tables
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frequencies:
+class ShownAsTable(ABC):
+    """An estimate that prints as its table."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def table(self) -> TextTable:
+        """The estimate as a table to read."""
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Frequencies(ShownAsTable):
     """Estimated shares with their variances, from so many reports; unbiased, so a share may be below 0 or above 1."""
 
     labels: tuple[Any, ...]
@@ -64,12 +78,9 @@ class Frequencies:
         columns = (TextColumn(heading="answer", fit="clip"), *number_columns("share", "stddev", "95 % interval"))
         return TextTable(columns=columns, rows=rows, notes=[f"From {self.reports:,} reports."])
 
-    def __repr__(self) -> str:
-        return self.table().text()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordFrequencies:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RecordFrequencies(ShownAsTable):
     """Shares of queries and of records from the same reports; those of a query's records add up to that of the query.
 
     `records.labels` are pairs of query and URL.
@@ -86,12 +97,9 @@ class RecordFrequencies:
         """The shares of records, as a table to read."""
         return self.records.table()
 
-    def __repr__(self) -> str:
-        return self.table().text()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeanEstimate:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class MeanEstimate(ShownAsTable):
     """An estimated mean with the variance of the estimate; unbiased, so it may lie outside the bounds."""
 
     estimate: float
@@ -119,9 +127,6 @@ class MeanEstimate:
         row = (f"{self.estimate:.6g}", f"{self.stddev:.3g}", f"{lower:.6g} to {upper:.6g}")
         notes = [f"From {self.reports:,} reports."]
         return TextTable(columns=number_columns("mean", "stddev", "95 % interval"), rows=[row], notes=notes)
-
-    def __repr__(self) -> str:
-        return self.table().text()
 
 
 def estimate(counts: ReportCounts) -> Frequencies | RecordFrequencies | MeanEstimate:

@@ -12,7 +12,8 @@ the sensitivity, and clients use the best law for each coordinate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -22,26 +23,22 @@ import numpy as np
 from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError
-from hush.core.unit import ROW
 from hush.core.validation import check_whole
 from hush.hybrid.client.choice_laws import KaryResponse
 from hush.hybrid.client.question import Question
-from hush.hybrid.opt_in import check_bounds, require_opt_in
+from hush.hybrid.opt_in import OptInPeople, check_bounds, require_opt_in
 from hush.hybrid.promises import ESTIMATION, Promise
 from hush.hybrid.simulated_reports import kary_reports, number_reports
 from hush.privacy.account import Account
-from hush.privacy.gate import LARGEST_ANSWER, Counts, Gate, MarginalQuery, Request
+from hush.privacy.gate import Counts, Gate, MarginalQuery, Request
 from hush.privacy.noise import DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours, RowNorms, sensitivity
-from hush.privacy.sum_query import SumQuery
 
 CLUSTER = "cluster"  # the attribute of clusters
 
 
-class OptInPoints:
+class OptInPoints(OptInPeople):
     """People who opted in, each with a point of d numbers between two bounds, on a grid of steps."""
-
-    unit = ROW
 
     def __init__(self, points: Any, lower: float, upper: float, *, steps: int = 256) -> None:
         held = np.asarray(points, dtype=np.float64)
@@ -62,8 +59,7 @@ class OptInPoints:
 
     def near(self, centres: Floats) -> OptInPoints:
         """The same people, each in the cluster of the nearest of these public centres."""
-        same = object.__new__(OptInPoints)
-        same.__dict__.update(self.__dict__)
+        same = copy.copy(self)
         points = np.asarray(self.lower + self._steps * ((self.upper - self.lower) / self.steps), dtype=np.float64)
         same._clusters = nearest(points, centres)
         same.domain = self._domain(len(centres))
@@ -71,13 +67,6 @@ class OptInPoints:
 
     def _domain(self, clusters: int) -> Domain:
         return Domain({CLUSTER: clusters} | {axis_name(axis): self.steps + 1 for axis in range(self.dimensions)})
-
-    def require(self, cliques: Sequence[Clique]) -> None:
-        for clique in cliques:
-            self.domain.check(clique)
-
-    def check(self, most_rows: int = LARGEST_ANSWER) -> None:
-        """Every point is on the grid, so there is nothing to refuse."""
 
     def counts(self, cliques: Sequence[Clique]) -> Counts:
         """Exact counts of clusters, or of clusters and steps of one axis; private, for the gate alone."""
@@ -88,12 +77,6 @@ class OptInPoints:
             flat = np.ravel_multi_index(tuple(columns[name] for name in clique), sizes)
             answers[tuple(clique)] = np.bincount(flat, minlength=int(np.prod(sizes))).reshape(sizes).astype(np.int64)
         return answers
-
-    def require_sums(self, queries: Sequence[SumQuery]) -> None:
-        raise DataError("ask for ClusterSums")
-
-    def sums(self, queries: Sequence[SumQuery]) -> Mapping[SumQuery, Any]:
-        raise DataError("ask for ClusterSums")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from hush.core.errors import DataError
 from hush.hybrid.collection import ReportCounts
-from hush.hybrid.frequency_estimates import INTERVAL_LEVEL, MeanEstimate, estimate, quantile
+from hush.hybrid.frequency_estimates import INTERVAL_LEVEL, MeanEstimate, estimate
 from hush.hybrid.mean_errors import client_noise
 from hush.hybrid.opt_in import OptInNumbers, noisy_mean, require_opt_in
 from hush.hybrid.promises import ESTIMATION, Promise
@@ -26,28 +26,17 @@ from hush.render.text_table import TextColumn, TextTable, number_columns
 Weighting = Literal["variance", "privacy", "size"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HybridMean:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class HybridMean(MeanEstimate):
     """A mean of both groups, the weight of opt-in people, and the mean of each group alone.
 
     `numbers_variance` is the estimated variance of the people's numbers; None if the reports do not show it.
     """
 
-    estimate: float
-    variance: float
     weight: float
     curator: MeanEstimate
     clients: MeanEstimate
     numbers_variance: float | None
-
-    @property
-    def stddev(self) -> float:
-        return math.sqrt(max(self.variance, 0.0))
-
-    def interval(self, level: float = INTERVAL_LEVEL) -> tuple[float, float]:
-        """The ends of an interval that covers the true mean with this probability."""
-        reach = quantile(level) * self.stddev
-        return self.estimate - reach, self.estimate + reach
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -65,7 +54,7 @@ class HybridMean:
 
     def table(self) -> TextTable:
         """Both groups and their mean, as a table to read."""
-        groups: list[tuple[str, MeanEstimate | HybridMean, float]] = [
+        groups: list[tuple[str, MeanEstimate, float]] = [
             ("opt-in people", self.curator, self.weight),
             ("clients", self.clients, 1 - self.weight),
             ("both", self, 1.0),
@@ -78,9 +67,6 @@ class HybridMean:
         columns = (TextColumn(heading="group"), *number_columns("mean", "stddev", "95 % interval", "weight"))
         notes = [f"From {self.curator.reports:,} opt-in people and {self.clients.reports:,} clients."]
         return TextTable(columns=columns, rows=rows, notes=notes)
-
-    def __repr__(self) -> str:
-        return self.table().text()
 
 
 def hybrid_mean(
@@ -128,6 +114,7 @@ def hybrid_mean(
     return HybridMean(
         estimate=share * curator.estimate + (1 - share) * clients.estimate,
         variance=share**2 * curator.variance + (1 - share) ** 2 * clients.variance,
+        reports=curator.reports + clients.reports,
         weight=share,
         curator=curator,
         clients=clients,

@@ -6,8 +6,10 @@ report. So both groups get the same promise.
 
 from __future__ import annotations
 
+import copy
 import csv
 import hashlib
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +36,33 @@ STEP = "step"  # the attribute of grid steps
 Key = Hashable
 
 
-class OptInRecords:
+class OptInPeople(ABC):
+    """A group of people who opted in, as the gate reads them."""
+
+    unit: Unit = ROW
+    domain: Domain
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    def require(self, cliques: Sequence[Clique]) -> None:
+        for clique in cliques:
+            self.domain.check(clique)
+
+    def check(self, most_rows: int = LARGEST_ANSWER) -> None:
+        """Numbers and points are on a grid, so there is nothing to refuse."""
+
+    def require_sums(self, queries: Sequence[SumQuery]) -> None:
+        raise DataError(f"{type(self).__name__} give counts alone; ask for counts, StepSum or ClusterSums")
+
+    def sums(self, queries: Sequence[SumQuery]) -> Mapping[SumQuery, Any]:
+        raise DataError(f"{type(self).__name__} give counts alone; ask for counts, StepSum or ClusterSums")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} people)"
+
+
+class OptInRecords(OptInPeople):
     """People who opted in, each with a few records, such as pairs of query and URL.
 
     At most `max_records` different records of a person count. A hash of that person's own list chooses them, so that
@@ -44,7 +72,7 @@ class OptInRecords:
 
     def __init__(self, people: Iterable[Sequence[Key]], *, max_records: int = 1, listed: Sequence[Key] = ()) -> None:
         self.max_records = max_records = check_whole(DataError, "max_records", max_records, least=1)
-        self._people = [_some(records, max_records) for records in people]
+        self._people = [_chosen_records(records, max_records) for records in people]
         if not self._people:
             raise DataError("nobody opted in, so no head list can be found; ask clients about a list that you know")
         self._listed = {record: index for index, record in enumerate(listed)}
@@ -61,8 +89,7 @@ class OptInRecords:
 
     def with_list(self, listed: Sequence[Key]) -> OptInRecords:
         """The same people, with another public list."""
-        same = object.__new__(OptInRecords)
-        same.__dict__.update(self.__dict__)
+        same = copy.copy(self)
         same._listed = {record: index for index, record in enumerate(listed)}
         same.domain = Domain({RECORD: len(listed) + 1})
         return same
@@ -73,8 +100,7 @@ class OptInRecords:
         in_first = np.floor(np.arange(1, len(self) + 1) * share) > np.floor(np.arange(len(self)) * share)
         groups = []
         for chosen in (in_first, ~in_first):
-            group = object.__new__(OptInRecords)
-            group.__dict__.update(self.__dict__)
+            group = copy.copy(self)
             group._people = [self._people[i] for i in np.flatnonzero(chosen)]
             if len(group._people) < 2:
                 raise DataError(f"{len(self)} opt-in people are too few to split at {share:g}; more must opt in")
@@ -84,10 +110,6 @@ class OptInRecords:
     def key_counts(self) -> Mapping[Any, int]:
         """How many people hold each record; private, for the gate alone."""
         return dict(Counter(record for records in self._people for record in records))
-
-    def require(self, cliques: Sequence[Clique]) -> None:
-        for clique in cliques:
-            self.domain.check(clique)
 
     def check(self, most_rows: int = LARGEST_ANSWER) -> None:
         """Refuse records that are not pairs of texts: they cannot be sorted or listed."""
@@ -106,23 +128,12 @@ class OptInRecords:
         cells = np.bincount(np.array(places, dtype=np.int64), minlength=len(listed) + 1).astype(np.int64)
         return {tuple(clique): cells for clique in cliques}
 
-    def require_sums(self, queries: Sequence[SumQuery]) -> None:
-        raise DataError("records have no sums")
 
-    def sums(self, queries: Sequence[SumQuery]) -> Mapping[SumQuery, Any]:
-        raise DataError("records have no sums")
-
-    def __repr__(self) -> str:
-        return f"OptInRecords({len(self)} people)"
-
-
-class OptInNumbers:
+class OptInNumbers(OptInPeople):
     """People who opted in, each with a number between two bounds, rounded to the nearest of `steps` + 1 grid points.
 
     Numbers outside the bounds count as the nearer bound. Whether there were any is private, so it is never reported.
     """
-
-    unit = ROW
 
     def __init__(self, numbers: Any, lower: float, upper: float, *, steps: int = 1 << 16) -> None:
         held = np.asarray(numbers, dtype=np.float64)
@@ -141,25 +152,9 @@ class OptInNumbers:
     def __len__(self) -> int:
         return self._people
 
-    def require(self, cliques: Sequence[Clique]) -> None:
-        for clique in cliques:
-            self.domain.check(clique)
-
-    def check(self, most_rows: int = LARGEST_ANSWER) -> None:
-        """Every number is on the grid, so there is nothing to refuse."""
-
     def counts(self, cliques: Sequence[Clique]) -> Counts:
         """Exact counts of the steps; private, for the gate alone."""
         return {tuple(clique): self._cells for clique in cliques}
-
-    def require_sums(self, queries: Sequence[SumQuery]) -> None:
-        raise DataError("ask for a StepSum")
-
-    def sums(self, queries: Sequence[SumQuery]) -> Mapping[SumQuery, Any]:
-        raise DataError("ask for a StepSum")
-
-    def __repr__(self) -> str:
-        return f"OptInNumbers({len(self)} people)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +272,7 @@ def _is_pair(record: object) -> TypeGuard[tuple[str, str]]:
     return isinstance(record, tuple) and len(record) == 2 and all(isinstance(part, str) for part in record)
 
 
-def _some(records: Sequence[Key], most: int) -> tuple[Key, ...]:
+def _chosen_records(records: Sequence[Key], most: int) -> tuple[Key, ...]:
     """At most `most` different records of one person, chosen by a hash of the person's list."""
     if isinstance(records, str | bytes):
         raise DataError("people: expected a list of records for each person; put a single record in a list")

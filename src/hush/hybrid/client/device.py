@@ -51,7 +51,8 @@ class Device:
 
     def answer(self, question: Question, value: Any) -> Report:
         """The report for a value: the remembered one, or a new draw."""
-        place = _ANSWER + self._hash(question, value)
+        text = json.dumps([self.memory[_SALT], question.id, question.distinct(value)])
+        place = _ANSWER + hashlib.sha256(text.encode("ascii")).hexdigest()
         if place in self.memory:
             return Report.from_json(self.memory[place])
         after = self.spent + question.epsilon
@@ -68,7 +69,3 @@ class Device:
         self.memory[_SPENT] = str(after)
         self.memory[place] = report.as_json()
         return report
-
-    def _hash(self, question: Question, value: Any) -> str:
-        text = json.dumps([self.memory[_SALT], question.id, question.distinct(value)])
-        return hashlib.sha256(text.encode("ascii")).hexdigest()

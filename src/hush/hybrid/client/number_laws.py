@@ -85,26 +85,17 @@ class DuchiResponse:
     Reference: [Duchi, Jordan and Wainwright 2018, sec. 3.2].
     """
 
-    __slots__ = ("keep", "steps")
+    __slots__ = ("intercept", "keep", "slope", "steps", "total")
 
     def __init__(self, steps: int, epsilon: Fraction) -> None:
         self.steps = steps
         self.keep = scaled_exp(epsilon)
+        self.total = steps * (self.keep + UNIT)
+        self.slope = Fraction(self.keep - UNIT, self.total)
+        self.intercept = Fraction(UNIT * steps, self.total)
 
     def _weight(self, value: int) -> int:
         return self.keep * value + UNIT * (self.steps - value)
-
-    @property
-    def total(self) -> int:
-        return self.steps * (self.keep + UNIT)
-
-    @property
-    def slope(self) -> Fraction:
-        return Fraction(self.keep - UNIT, self.total)
-
-    @property
-    def intercept(self) -> Fraction:
-        return Fraction(UNIT * self.steps, self.total)
 
     def draw(self, value: int, random_bytes: RandomBytes = SYSTEM_BYTES) -> int:
         """A report, given the step."""
@@ -134,30 +125,17 @@ class PiecewiseResponse:
     Reference: [Wang et al. 2019, Alg. 2], here on a grid.
     """
 
-    __slots__ = ("keep", "steps", "width")
+    __slots__ = ("intercept", "keep", "size", "slope", "steps", "total", "width")
 
     def __init__(self, steps: int, epsilon: Fraction) -> None:
         self.steps = steps
         self.keep = scaled_exp(epsilon)
         self.width = max(1, (2 * steps * UNIT + scaled_exp(epsilon / 2)) // (2 * scaled_exp(epsilon / 2)))
-
-    @property
-    def size(self) -> int:
-        """How many reports are possible."""
-        return self.steps + self.width
-
-    @property
-    def total(self) -> int:
-        return self.width * self.keep + self.steps * UNIT
-
-    @property
-    def slope(self) -> Fraction:
-        return Fraction((self.keep - UNIT) * self.width, self.total)
-
-    @property
-    def intercept(self) -> Fraction:
+        self.size = steps + self.width  # possible reports
+        self.total = self.width * self.keep + steps * UNIT
+        self.slope = Fraction((self.keep - UNIT) * self.width, self.total)
         window, everything = self.width * (self.width - 1), self.size * (self.size - 1)
-        return Fraction((self.keep - UNIT) * window + UNIT * everything, 2 * self.total)
+        self.intercept = Fraction((self.keep - UNIT) * window + UNIT * everything, 2 * self.total)
 
     def draw(self, value: int, random_bytes: RandomBytes = SYSTEM_BYTES) -> int:
         """A report, given the step."""
