@@ -12,7 +12,6 @@ from hush.core.errors import SearchError
 from hush.pareto.hypervolume import (
     added_hypervolume,
     attained_by,
-    contributions,
     dominates,
     expected_improvement,
     front_indices,
@@ -69,10 +68,6 @@ def test_points_that_count_for_nothing() -> None:
     assert hypervolume([(1, 2), (9, 0), (math.inf, 0), (math.nan, 0)], (9, 2)) == 0
     assert hypervolume([], (1, 1)) == 0
     assert front_indices([(math.nan, 1.0), (1.0, math.nan)]).tolist() == []
-
-
-def test_what_a_point_contributes_is_lost_without_it() -> None:
-    assert contributions([(1, 3), (2, 2), (2, 3)], (4, 4)).tolist() == [1.0, 2.0, 0.0]
 
 
 def test_steps_are_conservative() -> None:

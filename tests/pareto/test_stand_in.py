@@ -10,7 +10,7 @@ from hush.core.errors import SearchError, WorkloadError
 from hush.evaluation import largest_error, workload_error
 from hush.mechanisms.registry import mechanism_of
 from hush.pareto import ChoiceSetting, Front, IntegerSetting, of_stand_in
-from hush.pareto.stand_in import ERRORS, PRIVATE_STAMP, PUBLIC_STAMP, TUNED_SETTINGS, StandInError, check_not_protected
+from hush.pareto.stand_in import ERRORS, PRIVATE_STAMP, PUBLIC_STAMP, TUNED_SETTINGS, StandInError
 from hush.privacy.exact_sampling import NotPrivateEntropy
 
 SCHEMA = hush.Schema.from_domain(hush.Domain({"age": 6, "sex": 2, "race": 3}))
@@ -128,47 +128,6 @@ def test_a_table_that_a_ledger_protects_is_refused_or_stamped(table, tmp_path: P
     front = search(table, "independent", ledger=ledger, front_not_private=True, evaluations=3, initial=3)
     assert front.stamp == PRIVATE_STAMP
     assert ledger.total.rho == 0
-
-
-def test_a_ledger_beside_a_file_protects_it(tmp_path: Path) -> None:
-    (tmp_path / "people.csv").write_text("age\n1\n")
-    check_not_protected(tmp_path / "people.csv")
-    hush.Ledger.create(tmp_path / "budget.db", hush.Budget(rho=1.0))
-    with pytest.raises(SearchError, match=r"the ledger budget\.db is in the folder of .* or do so") as caught:
-        check_not_protected(tmp_path / "people.csv", otherwise=", or do so")
-    assert "\n" not in str(caught.value)
-
-
-def test_no_name_of_a_file_hides_its_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    private, public = tmp_path / "private", tmp_path / "public"
-    for folder in (private, public):
-        folder.mkdir()
-        (folder / "people.csv").write_text("age\n1\n")
-        (folder / "people.parquet").write_bytes(b"")
-    hush.Ledger.create(private / "budget.db", hush.Budget(rho=1.0))
-    (tmp_path / "linked").symlink_to(private, target_is_directory=True)
-    (public / "link.csv").symlink_to(private / "people.csv")
-    (public / "relative.csv").symlink_to(Path("..", "private", "people.csv"))
-    (public / "second.csv").symlink_to(public / "link.csv")
-    (private / "outward.csv").symlink_to(public / "people.csv")
-    (public / "back.csv").symlink_to(private / "outward.csv")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(private)
-    names = ("link.csv", "relative.csv", "second.csv", "back.csv", "../private/people.csv", "../linked/people.csv")
-    patterns = ("../priv*/people.csv", "li*.csv", "../**/people.csv", "../private", "../linked", "..")
-    for way in (*(public / name for name in (*names, *patterns)), Path("~/private/people.csv"), Path("people.csv")):
-        with pytest.raises(SearchError, match=r"the ledger budget\.db is in the folder"):
-            check_not_protected(way)
-    for way in (public / "people.csv", Path("../public/people.csv"), public / "pe*.csv", public, "-"):
-        check_not_protected(way)
-
-
-def test_a_file_of_several_names_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "people.csv").write_text("age\n1\n")
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "people.csv").hardlink_to(tmp_path / "people.csv")
-    with pytest.raises(SearchError, match=r"people\.csv has other names \(hard links\).*such as a copy"):
-        check_not_protected(tmp_path / "people.csv")
 
 
 def test_a_front_is_stamped_as_private_whenever_its_maker_says_so(table) -> None:

@@ -17,9 +17,9 @@ from hush.cli.options import (
     WorkloadOptions,
     format_option,
     option_group,
-    read_stand_in,
     workload_options,
 )
+from hush.cli.stand_in_table import read_stand_in
 from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:

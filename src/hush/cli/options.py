@@ -16,7 +16,6 @@ from hush.core.errors import BudgetError, HushError, WorkloadError
 
 if TYPE_CHECKING:
     from hush.mechanisms.mechanism import Mechanism
-    from hush.tables.table import Table
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
@@ -27,7 +26,6 @@ MECHANISMS = (
     "independent", "gaussian", "all-zero",
 )
 # fmt: on
-INVENTED_SEED = 11  # of rows that commands invent
 
 
 class Whole(click.ParamType[int]):
@@ -218,24 +216,6 @@ _DATA_OPTIONS = {
 def data_options(*names: str) -> Callable[[Command], Command]:
     """Some of the options on the rows, as one argument `rows_of`."""
     return option_group("rows_of", DataOptions, *(_DATA_OPTIONS[name] for name in names))
-
-
-def read_stand_in(
-    path: Path | None, schema: hush.Schema, rows: int, *, private: bool = False, otherwise: str = ""
-) -> Table:
-    """A public table to try a mechanism on: that of a file, or so many rows invented from the schema.
-
-    Privacy: a file beside a ledger is taken for private and refused, unless `private` says that the owner knows.
-    """
-    from hush.pareto.stand_in import check_not_protected
-    from hush.render.progress_bar import progress_bar
-
-    if path is None:
-        return hush.read(hush.datasets.invented(schema, rows, seed=INVENTED_SEED), schema)
-    if not private:
-        check_not_protected(path, otherwise=otherwise)
-    with progress_bar("reading the stand-in") as progress:
-        return hush.read(str(path), schema, progress=progress)
 
 
 # What to release

@@ -19,9 +19,9 @@ from hush.cli.options import (
     format_option,
     option_group,
     output_options,
-    read_stand_in,
     workload_options,
 )
+from hush.cli.stand_in_table import read_stand_in
 from hush.core.errors import printable
 from hush.render.progress_bar import progress_bar
 

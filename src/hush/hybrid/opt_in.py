@@ -9,9 +9,8 @@ from __future__ import annotations
 import copy
 import csv
 import hashlib
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -36,14 +35,11 @@ STEP = "step"  # the attribute of grid steps
 Key = Hashable
 
 
-class OptInPeople(ABC):
+class OptInPeople(Sized):
     """A group of people who opted in, as the gate reads them."""
 
     unit: Unit = ROW
     domain: Domain
-
-    @abstractmethod
-    def __len__(self) -> int: ...
 
     def require(self, cliques: Sequence[Clique]) -> None:
         for clique in cliques:

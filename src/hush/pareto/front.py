@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
@@ -35,8 +36,31 @@ FRONT_FORMAT = "hush front 1"
 LARGEST_FRONT_FILE = 64_000_000  # bytes
 
 
+class WithPage(ABC):
+    """Results that print as a table and can be written as an HTML page."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def table(self) -> TextTable:
+        """The results as a table."""
+
+    @abstractmethod
+    def html(self, *, about: Mapping[str, str] | None = None, answers: Sequence[str] = ()) -> str:
+        """The results as the text of an HTML page."""
+
+    def write_page(
+        self, path: str | Path, *, about: Mapping[str, str] | None = None, answers: Sequence[str] = ()
+    ) -> None:
+        """Write the page of `html` to a file, replacing any other."""
+        write_whole(path, self.html(about=about, answers=answers).encode())
+
+    def __str__(self) -> str:
+        return self.table().text()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Front:
+class Front(WithPage):
     """All evaluations of a search, and the front that they form; `print` shows it as a table.
 
     `reference` is the worst (epsilon, error) of interest, `measure` names the error, `stamp` says what the errors were
@@ -152,9 +176,6 @@ class Front:
         notes += [] if rows else ["No point was found."]
         return TextTable(columns=columns, rows=rows, title=self.name, notes=notes)
 
-    def __str__(self) -> str:
-        return self.table().text()
-
     def to_dict(self) -> dict[str, Any]:
         """Every evaluation as plain data for JSON; `load` reads it back from a file."""
         plain: dict[str, Any] = msgspec.to_builtins(FrontFile.of(self))
@@ -202,12 +223,6 @@ class Front:
         if not answers and (points := self.points):
             answers = front_answers(self, at_epsilon=max(1.0, points[0].epsilon))
         return fronts_html([self], about={**(about or {}), **facts, **(about or {})}, answers=answers)
-
-    def write_page(
-        self, path: str | Path, *, about: Mapping[str, str] | None = None, answers: Sequence[str] = ()
-    ) -> None:
-        """Write the page of `html` to a file, replacing any other."""
-        write_whole(path, self.html(about=about, answers=answers).encode())
 
     def _repr_html_(self) -> Markup:
         return self.table().html()
@@ -287,6 +302,11 @@ def front_answers(
     front: Front | PlanCurves, *, at_epsilon: float | None = None, for_error: float | None = None
 ) -> list[str]:
     """One sentence with the least error at an epsilon, and one with the least epsilon for an error, as asked."""
+
+    def in_brackets(point: Evaluation) -> str:
+        settings = settings_text(point.settings)
+        return f" ({settings})" if settings else ""
+
     sentences = []
     if at_epsilon is not None:
         point = front.best_at(at_epsilon)
@@ -294,21 +314,16 @@ def front_answers(
         where = "" if exactly else f" at epsilon {digits(point.epsilon)}"
         sentences.append(
             f"{'At' if exactly else 'Up to'} epsilon {digits(at_epsilon)}, the best {front.measure} is "
-            f"{digits(point.error)}{where}{_in_brackets(point)}."
+            f"{digits(point.error)}{where}{in_brackets(point)}."
         )
     if for_error is not None:
         point = front.least_epsilon(for_error)
         # rounded up: with less epsilon the error would be larger than asked
         needed = compact(float(Context(prec=3, rounding=ROUND_CEILING).create_decimal_from_float(point.epsilon)))
         sentences.append(
-            f"To keep the {front.measure} at {digits(for_error)} or below takes epsilon {needed}{_in_brackets(point)}."
+            f"To keep the {front.measure} at {digits(for_error)} or below takes epsilon {needed}{in_brackets(point)}."
         )
     return sentences
-
-
-def _in_brackets(point: Evaluation) -> str:
-    settings = settings_text(point.settings)
-    return f" ({settings})" if settings else ""
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:

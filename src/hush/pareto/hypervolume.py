@@ -87,13 +87,6 @@ def hypervolume(points: Any, reference: Sequence[float]) -> float:
     return float(np.dot(areas, heights))
 
 
-def contributions(points: Any, reference: Sequence[float]) -> Floats:
-    """How much hypervolume would be lost without each point."""
-    values = _points(points)
-    whole = hypervolume(values, reference)
-    return np.array([whole - hypervolume(np.delete(values, i, axis=0), reference) for i in range(len(values))])
-
-
 def step_values(points: Any, places: Any) -> Floats:
     """The least second coordinate among the points whose first is at most each place; infinite if there are none.
 
@@ -144,9 +137,7 @@ def expected_improvement(
     >>> expected_improvement(front, (3.0, 1.0), np.array([2.0, 0.5]), np.array([0.25, 0.75]), none + 1e-12).tolist()
     [0.25, 0.125]
     """
-    starts, levels = _steps(front, reference)
-    ends = np.append(starts[1:], reference[0])
-    widths = np.maximum(ends[None, :] - np.maximum(starts[None, :], epsilon[:, None]), 0.0)
+    widths, levels = _added_widths(front, reference, epsilon)
     gaps = levels[None, :] - mean[:, None]
     z = gaps / deviation[:, None]
     gains = gaps * _cdf(z) + deviation[:, None] * np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
@@ -167,9 +158,7 @@ def probability_of_improvement(front: Floats, mean: tuple[Floats, Floats], devia
 
 def added_hypervolume(front: Floats, reference: tuple[float, float], points: Floats) -> Floats:
     """How much each of (m, 2) points would add to the hypervolume of a front, exactly."""
-    starts, levels = _steps(front, reference)
-    ends = np.append(starts[1:], reference[0])
-    widths = np.maximum(ends[None, :] - np.maximum(starts[None, :], points[:, :1]), 0.0)
+    widths, levels = _added_widths(front, reference, points[:, 0])
     return np.asarray((widths * np.maximum(levels[None, :] - points[:, 1:], 0.0)).sum(axis=1))
 
 
@@ -179,6 +168,13 @@ def hvpoi(
     """The paper's rule: the volume that the predicted means would add, times the probability of any improvement."""
     added = added_hypervolume(front, reference, np.column_stack(mean))
     return added * probability_of_improvement(front, mean, deviation)
+
+
+def _added_widths(front: Floats, reference: tuple[float, float], epsilon: Floats) -> tuple[Floats, Floats]:
+    """How much of each step of the front lies above each epsilon, (m, N + 1), and the heights of the steps."""
+    starts, levels = _steps(front, reference)
+    ends = np.append(starts[1:], reference[0])
+    return np.maximum(ends[None, :] - np.maximum(starts[None, :], epsilon[:, None]), 0.0), levels
 
 
 def _steps(front: Floats, reference: tuple[float, float]) -> tuple[Floats, Floats]:

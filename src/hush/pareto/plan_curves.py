@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,12 +19,11 @@ import numpy as np
 from hush.core.domain import Domain
 from hush.core.errors import HushError, SearchError, shown
 from hush.core.validation import check_number, check_whole, is_number
-from hush.files.atomic_write import write_whole
 from hush.mechanisms.auto import plan_candidates
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.registry import mechanism_of
 from hush.pareto.evaluation import Evaluation
-from hush.pareto.front import Front, digits, front_answers
+from hush.pareto.front import Front, WithPage, digits, front_answers
 from hush.planning import unit_rows, workload_of
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
@@ -52,7 +50,7 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanCurves:
+class PlanCurves(WithPage):
     """The curves of several plans; `print` shows them as a table.
 
     >>> curves = of_plan("<=2-way", __import__("hush").datasets.people_schema(), epsilons=(0.1, 10), points=5)
@@ -157,9 +155,6 @@ class PlanCurves:
         notes += [f"Left out: {name}: {reason}." for name, reason in self.left_out]
         return TextTable(columns=number_columns("epsilon", *(front.name for front in fronts)), rows=rows, notes=notes)
 
-    def __str__(self) -> str:
-        return self.table().text()
-
     def to_dict(self) -> dict[str, Any]:
         """Every curve and crossing as plain data for JSON."""
         return {
@@ -192,12 +187,6 @@ class PlanCurves:
             marks=[(crossing.epsilon, crossing.error, f"{crossing}.") for crossing in self.crossings],
             table=self.table(),
         )
-
-    def write_page(
-        self, path: str | Path, *, about: Mapping[str, str] | None = None, answers: Sequence[str] = ()
-    ) -> None:
-        """Write the page of `html` to a file, replacing any other."""
-        write_whole(path, self.html(about=about, answers=answers).encode())
 
 
 def of_plan(

@@ -23,8 +23,8 @@ LARGEST_GRID = 1_000_000  # points
 
 
 @dataclass(frozen=True, slots=True)
-class RealSetting:
-    """A number from `low` to `high`; with `log`, on a logarithmic scale."""
+class _NumberSetting:
+    """A number from `low` to `high`."""
 
     name: str
     low: float
@@ -32,18 +32,43 @@ class RealSetting:
     log: bool = False
 
     def __post_init__(self) -> None:
-        _check_range(self)
+        _check_name(self.name)
+        if not (is_number(self.low) and is_number(self.high) and self.low < self.high):
+            raise SearchError(
+                f"{self.name} from {shown(self.low)} to {shown(self.high)}: expected two numbers, the lower first"
+            )
+        if self.log and self.low <= 0:
+            raise SearchError(f"{self.name} from {self.low!r} on a log scale: expected a lower bound above 0")
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """The numbers at the places 0 and 1."""
+        return float(self.low), float(self.high)
+
+    def _scaled(self, numbers: Floats | float) -> Floats:
+        """The places of numbers."""
+        a, b = np.log(self._ends) if self.log else self._ends
+        return np.asarray(((np.log(numbers) if self.log else numbers) - a) / (b - a))
+
+    def _unscaled(self, places: Floats) -> Floats:
+        """The numbers at places from 0 to 1."""
+        a, b = np.log(self._ends) if self.log else self._ends
+        numbers = a + (b - a) * places
+        return np.asarray(np.exp(numbers) if self.log else numbers)
+
+    def place(self, value: Any) -> float:
+        """The place of a number, from 0 to 1; a whole number is in the middle of its share."""
+        return float(self._scaled(check_number(SearchError, self.name, value, least=self.low, most=self.high)))
+
+
+@dataclass(frozen=True, slots=True)
+class RealSetting(_NumberSetting):
+    """A number from `low` to `high`; with `log`, on a logarithmic scale."""
 
     def values_at(self, places: Floats) -> list[float]:
         """The numbers at places from 0 to 1."""
-        a, b = self._ends
-        values = a + (b - a) * places
-        numbers: list[float] = np.clip(np.exp(values) if self.log else values, self.low, self.high).tolist()
+        numbers: list[float] = np.clip(self._unscaled(places), self.low, self.high).tolist()
         return numbers
-
-    def place(self, value: Any) -> float:
-        """The place of a number, from 0 to 1."""
-        return _place(self, value)
 
     def features(self, places: Floats) -> Floats:
         """The places as a column, for a model."""
@@ -53,54 +78,39 @@ class RealSetting:
         """Values at equal distances on the scale of the setting."""
         return self.values_at(_even(count))
 
-    @property
-    def _ends(self) -> tuple[float, float]:
-        return (math.log(self.low), math.log(self.high)) if self.log else (float(self.low), float(self.high))
-
 
 @dataclass(frozen=True, slots=True)
-class IntegerSetting:
+class IntegerSetting(_NumberSetting):
     """A whole number from `low` to `high`, both included."""
 
-    name: str
     low: int
     high: int
-    log: bool = False
 
     def __post_init__(self) -> None:
-        _check_range(self)
+        _NumberSetting.__post_init__(self)
         if int(self.low) != self.low or int(self.high) != self.high:
             raise SearchError(f"{self.name} from {self.low!r} to {self.high!r}: expected whole numbers")
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return max(self.low - 0.5, 0.5) if self.log else self.low - 0.5, self.high + 0.5
 
     def values_at(self, places: Floats) -> list[int]:
         """The numbers at places; every number has the same share of a linear scale."""
         numbers: list[int] = self._rounded(places).astype(np.int64).tolist()
         return numbers
 
-    def place(self, value: Any) -> float:
-        """The place of a number, in the middle of its share."""
-        return _place(self, value)
-
     def features(self, places: Floats) -> Floats:
         """The places of the rounded numbers, so that points with equal numbers have equal features."""
-        (a, b), numbers = self._ends, self._rounded(places)
-        return np.asarray((((np.log(numbers) if self.log else numbers) - a) / (b - a))[:, None])
+        return self._scaled(self._rounded(places))[:, None]
 
     def _rounded(self, places: Floats) -> Floats:
-        a, b = self._ends
-        values = a + (b - a) * places
-        return np.clip(np.rint(np.exp(values) if self.log else values), self.low, self.high)
+        return np.clip(np.rint(self._unscaled(places)), self.low, self.high)
 
     def grid(self, count: int) -> list[int]:
         """Whole numbers at about equal distances, without repeats."""
         first, last = self.place(self.low), self.place(self.high)
         return list(dict.fromkeys(self.values_at(first + (last - first) * _even(count))))
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        if self.log:
-            return math.log(max(self.low - 0.5, 0.5)), math.log(self.high + 0.5)
-        return self.low - 0.5, self.high + 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,22 +228,6 @@ def _even(count: int) -> Floats:
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
         raise SearchError(f"a setting named {shown(name)}: expected a text, such as 'noise'")
-
-
-def _check_range(setting: RealSetting | IntegerSetting) -> None:
-    name, low, high = setting.name, setting.low, setting.high
-    _check_name(name)
-    if not (is_number(low) and is_number(high) and low < high):
-        raise SearchError(f"{name} from {shown(low)} to {shown(high)}: expected two numbers, the lower first")
-    if setting.log and low <= 0:
-        raise SearchError(f"{name} from {low!r} on a log scale: expected a lower bound above 0")
-
-
-def _place(setting: RealSetting | IntegerSetting, value: Any) -> float:
-    """The place of a number between the ends of a setting, from 0 to 1; numbers outside are refused."""
-    number = check_number(SearchError, setting.name, value, least=setting.low, most=setting.high)
-    a, b = setting._ends
-    return ((math.log(number) if setting.log else number) - a) / (b - a)
 
 
 class Law(Protocol):

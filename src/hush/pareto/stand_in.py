@@ -12,15 +12,14 @@ With `front_not_private` the table is accepted, nothing is charged, and the fron
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hush.core.errors import HushError, SearchError, WorkloadError, printable
+from hush.core.errors import SearchError, WorkloadError
 from hush.core.validation import check_choice, check_number
 from hush.evaluation.workload_error import Tables, check_compared, largest_error, workload_error
 from hush.mechanisms.mechanism import Mechanism
@@ -32,7 +31,6 @@ from hush.pareto.search import search
 from hush.pareto.space import ChoiceSetting, IntegerSetting, RealSetting, Setting, Settings, Space
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.ledger import Ledger
-from hush.tables.formats.file_sources import STANDARD_INPUT_PATH, files_of
 from hush.tables.table import Table
 from hush.workloads import Workload
 from hush.workloads.workload_text import parse_workload
@@ -66,8 +64,6 @@ DAWA_ONE_COLUMN_SETTINGS = (  # with pure epsilon
 # search, and one given with another measure keeps it.
 IDLE_WITH_MEASURE = {"auto": {"rounds", "queries"}}
 NOT_SEARCHED_WITH_MEASURE = {"auto": set(), "all": {"measure", "rounds", "queries", "choice_share"}}
-LONGEST_LINK_CHAIN = 40  # as in Linux
-SQLITE_MAGIC = b"SQLite format 3\x00"
 
 
 def of_stand_in(
@@ -189,50 +185,3 @@ class StandInError:
         seed = int(generator.integers(2**62))
         release = plan.release(self.table, entropy=NotPrivateEntropy(seed), schema_is_public=True)
         return ERRORS[self.error][1](self.workload, self.table.counts, release.model().tables)
-
-
-def check_not_protected(path: str | Path, *, otherwise: str = "") -> None:
-    """Refuse files whose rows seem to be private: a ledger is in the folder of one of their names.
-
-    The names are those of the path, of the files that it matches or holds, and of the targets of links. The other names
-    of a file with hard links cannot be found, so such a file is refused too. `otherwise` says what else can be done.
-    """
-    if str(path) == STANDARD_INPUT_PATH:
-        return
-    files = files_of(path)
-    names = [name for file in (Path(path).expanduser(), *files) for name in _names(file.absolute())]
-    folders = dict.fromkeys(folder for name in names for folder in (name, name.parent))
-    ledger = next((file for folder in folders for file in _ledgers(folder)), None)
-    linked = next((file for file in files if file.stat().st_nlink > 1), None)
-    if ledger is not None:
-        reason = f"the ledger {printable(ledger.name)} is in the folder of {printable(str(path))}"
-    elif linked is not None:
-        reason = f"{printable(str(linked))} has other names (hard links), which may be in the folder of a ledger"
-        otherwise = f", such as a copy of this one if its rows are public{otherwise}"
-    else:
-        return
-    raise SearchError(
-        f"{reason}, so its rows seem to be private, and figures made from them are not protected; give a public or "
-        f"invented table{otherwise}"
-    )
-
-
-def _names(path: Path) -> Iterator[Path]:
-    """A path and, if it is a link, every further path on the way to its target."""
-    for _ in range(LONGEST_LINK_CHAIN):
-        yield path
-        if not path.is_symlink():
-            break
-        path = path.parent / os.readlink(path)
-
-
-def _ledgers(folder: Path) -> Iterator[Path]:
-    """The ledgers in a folder."""
-    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
-        try:
-            with file.open("rb") as opened:
-                begins = opened.read(len(SQLITE_MAGIC))
-            if begins == SQLITE_MAGIC and Ledger.open_all(file):
-                yield file
-        except (OSError, HushError):
-            continue
