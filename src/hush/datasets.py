@@ -1,4 +1,4 @@
-"""Generated example tables: invented people, no downloads and nobody's data.
+"""Example tables of invented people: no downloads, and no data of real people.
 
 >>> table = people(1000, seed=1)
 >>> table.num_rows, table.column_names
@@ -24,7 +24,7 @@ EDUCATION = ("none", "school", "college", "degree", "doctorate")
 
 
 def people_schema() -> Schema:
-    """The schema of `people`, written from knowledge of the questionnaire and not from the rows."""
+    """The schema of `people`, as if written from the questionnaire and not from the rows."""
     return Schema(
         [
             Integer(name="age", low=0, high=99, outside=Outside.CLAMP),
@@ -76,10 +76,10 @@ def people(rows: int, *, seed: int) -> pa.Table:
 
 
 def invented(schema: Schema, rows: int, *, seed: int, groups: int = 8) -> pa.Table:
-    """Rows of a schema that depend on each other: each is of one of some groups, with levels of its own.
+    """Invented rows of a schema, whose columns depend on each other: each of a few groups of rows prefers other levels.
 
-    Made of the schema alone, so that what a release would be like can be tried out where no public table is at hand.
-    Where the schema names a unit, each unit has as many rows as are used of it, so that all rows are used.
+    Made from the schema alone, to try out a release when no public table is at hand. If the schema names a unit, each
+    unit has as many rows as a release uses of it, so that all rows are used.
 
     >>> invented(people_schema(), 100, seed=1).num_rows
     100
@@ -95,6 +95,6 @@ def invented(schema: Schema, rows: int, *, seed: int, groups: int = 8) -> pa.Tab
             inside = np.flatnonzero(group == number)
             places[inside] = np.searchsorted(chances[number], random.random(len(inside)))
         codes[column.name] = np.minimum(places, column.size - 1)
-    made = schema.decode(codes)
+    table = schema.decode(codes)
     unit = schema.unit
-    return made if unit.column is None else made.append_column(unit.column, [np.arange(rows) // unit.max_rows])
+    return table if unit.column is None else table.append_column(unit.column, [np.arange(rows) // unit.max_rows])

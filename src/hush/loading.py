@@ -1,4 +1,4 @@
-"""load: a release, a plan or a model from its file; what only the other kinds need is not imported."""
+"""`hush.load`: a release, a plan or a model from its file; each kind imports only what it needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan
     from hush.release.model import Model
 
-_SCHEMA_FREE, _SCHEMA_RATIO = 2**18, 20  # characters, and times the size of the file; TOML is slow to parse
+# TOML is slow to parse, so a schema of more characters than this is accepted only up to a multiple of the file's size.
+_LARGE_SCHEMA, _SCHEMA_TO_FILE_RATIO = 2**18, 20
 
 
 def load(path: str | Path) -> Release | Plan | Model:
@@ -53,7 +54,7 @@ def load_release_or_model(path: str | Path) -> Release | Model:
 def _opened(path: str | Path, *kinds: str) -> Iterator[ArchiveReader]:
     """The open file; any error that its contents cause becomes an ArchiveError, since a file may hold anything.
 
-    Numbers beyond floats are refused where they are checked, so numpy's warnings about them are silenced.
+    Checks refuse numbers beyond the range of floats, so numpy's warnings about them are silenced.
     """
     with ArchiveReader(path, versions={kind: VERSIONS[kind] for kind in kinds}) as archive, np.errstate(all="ignore"):
         try:
@@ -105,7 +106,7 @@ def _schema(path: str | Path, archive: ArchiveReader) -> Schema:
     """The schema, checked against the domain that the file states."""
     domain: Domain = unpack(Domain, archive.manifest.get("domain"), None, "domain")
     text = archive.text("schema")
-    if len(text) > max(_SCHEMA_FREE, _SCHEMA_RATIO * archive.size):
+    if len(text) > max(_LARGE_SCHEMA, _SCHEMA_TO_FILE_RATIO * archive.size):
         raise ArchiveError(
             f"{path} is damaged: its schema has {len(text):,} characters, more than a file of {archive.size:,} bytes "
             f"can hold; get the {archive.kind} again"

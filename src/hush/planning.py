@@ -1,4 +1,4 @@
-"""plan: from a workload and a budget to what will be measured."""
+"""`hush.plan`: what to measure for a workload within a budget."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def plan(
     thorough: bool = False,
     progress: Progress | None = None,
 ) -> Plan:
-    """What to measure for a workload within a budget; reads no data and spends nothing.
+    """Plan what to measure for a workload within a budget; reads no data and spends nothing.
 
     `workload` may be a text, as on the command line, such as "<=2-way" or "age,sex; race"; `schema` then says what the
-    columns are. A schema also says how many rows of one person are used, unless `max_rows_per_unit` does; it is 1
-    without either. `mechanism` is a name or a mechanism object; `loss` is "rmse", "maxvar" or a loss object. Unless its
-    mechanism is adaptive, a plan knows the error of every answer; `print` it, `save` it, and `release` a table with it.
+    columns are. `max_rows_per_unit` is how many rows of one person are used, by default what the schema says, or 1.
+    `mechanism` is a name or a mechanism object; `loss` is "rmse", "maxvar" or a loss object. Unless its mechanism is
+    adaptive, a plan knows the error of every answer; `print` it, `save` it, and `release` a table with it.
 
-    `mechanism="auto"` compares several, and leaves out searches that take long or can win little, unless `thorough`;
-    `progress` gets the share that is done. Under (epsilon, delta) it takes Laplace noise where that is more accurate:
-    pure epsilon is the stronger promise. `plan.alternative` is then the best plan with Gaussian noise.
+    `mechanism="auto"` compares several, and skips searches that take long or can gain little, unless `thorough`;
+    `progress` gets the share that is done. Under (epsilon, delta) it takes Laplace noise if that is more accurate; pure
+    epsilon is also the stronger promise. `plan.alternative` is then the best plan with Gaussian noise.
 
     >>> import hush
     >>> domain = hush.Domain({"age": 85, "sex": 2, "race": 5})
@@ -50,10 +50,13 @@ def plan(
     >>> plan("<=2-way", hush.Budget(rho=0.5), schema=hush.datasets.people_schema())
     Plan(residual, 29 tables, rho=0.5)
     """
+    # Read the question before the budget is checked, so that errors come in the order of the arguments.
     asked = workload_of(workload, schema)
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget={budget!r}: expected a Budget, such as Budget(epsilon=1.0, delta=1e-9)")
     rows = unit_rows(schema, max_rows_per_unit)
+
+    # Choose the mechanism; only `auto` compares several, and reports its progress.
     chosen = mechanism_of(mechanism, loss)
     if isinstance(chosen, Auto):
         chosen = replace(chosen, thorough=thorough or chosen.thorough, progress=progress)
@@ -73,7 +76,7 @@ def plan_for_error(
 ) -> Plan:
     """The cheapest plan whose RMSE (or largest standard error, for "maxvar") is at most `target`.
 
-    A `workload` that is a text, and the `schema`, mean the same as for `plan`.
+    `workload` and `schema` are those of `plan`.
     """
     return Residual(loss=loss).plan_for_error(
         workload_of(workload, schema),
@@ -103,7 +106,7 @@ def workload_of(workload: Workload | str, schema: Schema | Domain | None) -> Wor
 
 
 def unit_rows(schema: Schema | Domain | None, stated: int | None) -> int:
-    """How many rows of one person are used: what is stated, else what the schema says, else 1."""
+    """How many rows of one person are used: the stated number, or that of the schema, or 1."""
     if stated is not None:
         return stated
     return schema.unit.max_rows if isinstance(schema, Schema) else 1

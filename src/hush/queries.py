@@ -1,4 +1,4 @@
-"""Building blocks of workloads: what to ask of one attribute, which takes its size; conditions on columns.
+"""Building blocks of workloads: functions from the size of an attribute to queries on it, and conditions on columns.
 
 >>> import hush
 >>> domain = hush.Domain({"age": 100, "sex": 2})
@@ -46,7 +46,7 @@ def total(size: int) -> LinearOperator:
 
 
 def prefix(size: int) -> LinearOperator:
-    """Levels up to each one: an empirical distribution function."""
+    """All levels up to each level: an empirical distribution function."""
     return Prefix(size)
 
 
@@ -56,7 +56,7 @@ def ranges(size: int) -> LinearOperator:
 
 
 def width(levels: int) -> Block:
-    """Every run of `levels` neighbouring levels; a run of all of them is the total."""
+    """Every run of `levels` neighbouring levels; a run of all levels is the total."""
     return lambda size: Total(size) if levels == size else WidthRange(size, levels)
 
 
@@ -78,7 +78,7 @@ def levels_and_total(size: int) -> LinearOperator:
 
 
 def permuted(block: Block, order: Sequence[int]) -> Block:
-    """A block asked of the levels in another order: `permuted(prefix, [2, 0, 1])` asks for 2, for 2 and 0, for all.
+    """A block asked of the levels in another order: `permuted(prefix, [2, 0, 1])` counts 2, then 2 and 0, then all.
 
     >>> permuted(prefix, [2, 0, 1])(3).dense().tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]]

@@ -59,6 +59,7 @@ def _run(folder: Path) -> None:
     from hush.report import write_report
     from hush.workloads.workload_text import parse_workload
 
+    # Invent the table, and cap what may be released from it before anything is.
     console = Console(highlight=False)
     data, schema_file, budget_file, output, synthetic, page = (folder / name for name in DEMO_FILES)
     _head(console, "1. A sensitive table, its schema, and a cap on all that is ever released from it")
@@ -71,6 +72,7 @@ def _run(folder: Path) -> None:
     with progress_bar("reading") as progress:
         table = hush.read(data, schema_file, progress=progress)
 
+    # Plan, then release: the same three lines that a real table takes.
     _head(console, "2. A plan: how accurate will it be? Nothing is spent yet")
     budget = hush.Budget(epsilon=1.0, delta=1e-9)
     plan = hush.plan(parse_workload(schema.domain, DEMO_WORKLOAD), budget)
@@ -82,6 +84,7 @@ def _run(folder: Path) -> None:
     share = 1 - ledger.remaining / ledger.budget.limit
     console.print(f"Wrote {output.name}. Ledger: {float(share):.0%} of the cap is spent (in rho), head {ledger.head}.")
 
+    # Everything below only reads the release.
     _head(console, "4. Questions: each number with its error bar, at no further cost")
     release = load_release(output)
     for question in DEMO_QUESTIONS:

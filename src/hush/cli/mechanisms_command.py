@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
 from hush.cli.options import json_options
-
-if TYPE_CHECKING:
-    pass
 
 WIDEST_OUTPUT = 100
 FLAG_MEANINGS = (

@@ -180,7 +180,9 @@ class DataOptions:
     def source(self) -> tuple[Any, dict[str, Any]]:
         """The source for `hush.read`, and the arguments that select rows in it; starts Spark where it shall count."""
         source: Any = self.data
-        selection = {"table": self.table, "query": self.query, "where": self.where, "counts": self.counts}
+        selection: dict[str, Any] = {
+            name: getattr(self, name) for name in ("table", "query", "where", "timeout", "counts")
+        }
         if self.spark is not None:
             from hush.tables.dialects.spark_sessions import connect, parquet_frame
 
@@ -192,7 +194,7 @@ class DataOptions:
                 source, selection["table"] = parquet_frame(source, path), None
         elif self.data is None:
             raise click.UsageError("Missing argument 'DATA'.")
-        return source, {name: text for name, text in selection.items() if text is not None}
+        return source, {name: value for name, value in selection.items() if value is not None}
 
 
 _DATA_OPTIONS = {
@@ -386,6 +388,12 @@ class UnitOptions:
 
     unit: str | None = None
     max_rows_per_unit: int | None = None
+
+    def rows(self, schema: hush.Schema) -> int:
+        """How many rows of a unit are used at most; refuses another unit than that of the schema without a number."""
+        if self.unit not in (None, schema.unit.column) and self.max_rows_per_unit is None:
+            raise click.UsageError(f"say how many rows of one {self.unit} are used at most with --max-rows-per-unit")
+        return (self.max_rows_per_unit or 1) if self.unit else schema.unit.max_rows
 
 
 unit_options = option_group(

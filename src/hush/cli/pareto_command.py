@@ -33,6 +33,17 @@ ERROR_NAMES = ("workload", "largest")
 
 
 @dataclass(frozen=True, slots=True)
+class CurveOptions:
+    """The budgets of a curve, and how it is drawn."""
+
+    low: float | None
+    high: float
+    delta: float
+    points: int
+    thorough: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TableOptions:
     """The table to search on; neither is given for exact curves."""
 
@@ -77,13 +88,17 @@ search_options = option_group(
 @click.argument("schema", type=PATH)
 @workload_options
 @click.option("--mechanism", "names", cls=MechanismOption, multiple=True, metavar="NAME")
-@click.option("--from", "low", type=float, help="The smallest epsilon.  [default: 0.01; 0.1 for a search]")
-@click.option("--to", "high", type=float, default=10.0, show_default=True, help="The largest epsilon.")
-@click.option(
-    "--delta", type=float, default=1e-9, show_default=True, help="Delta at every epsilon; 0 for pure epsilon."
+@option_group(
+    "curve",
+    CurveOptions,
+    click.option("--from", "low", type=float, help="The smallest epsilon.  [default: 0.01; 0.1 for a search]"),
+    click.option("--to", "high", type=float, default=10.0, show_default=True, help="The largest epsilon."),
+    click.option(
+        "--delta", type=float, default=1e-9, show_default=True, help="Delta at every epsilon; 0 for pure epsilon."
+    ),
+    click.option("--points", type=Whole(), default=31, show_default=True, help="Epsilons on each exact curve."),
+    click.option("--thorough", is_flag=True, help="Also plan with what takes long."),
 )
-@click.option("--points", type=Whole(), default=31, show_default=True, help="Epsilons on each exact curve.")
-@click.option("--thorough", is_flag=True, help="Also plan with what takes long.")
 @click.option("--at-epsilon", type=float, help="Print the smallest error at this epsilon, or in a search up to it.")
 @click.option("--for-error", type=float, help="Print the smallest epsilon with at most this error.")
 @option_group(
@@ -101,11 +116,7 @@ def pareto(
     schema: Path,
     question: WorkloadOptions,
     names: tuple[str, ...],
-    low: float | None,
-    high: float,
-    delta: float,
-    points: int,
-    thorough: bool,
+    curve: CurveOptions,
     at_epsilon: float | None,
     for_error: float | None,
     searched: TableOptions,
@@ -134,31 +145,31 @@ def pareto(
         file.check(schema, searched.stand_in, question.workload_sql, search.checkpoint)
     declared = hush.Schema.load(schema)
     workload = question.read(declared)
-    made: Front | PlanCurves
+    figures: Front | PlanCurves
     if searched.stand_in is None and searched.invent is None:
         if search.error != ERROR_NAMES[0]:
             raise click.UsageError(
                 f"--error {search.error} is that of a search on a table; give one with --stand-in or --invent, or "
                 "leave it out for exact RMSEs"
             )
-        made = _curves(workload, declared, names, (0.01 if low is None else low, high), points, delta, thorough)
+        figures = _curves(workload, declared, names, curve)
     else:
-        made = _searched(searched, workload, declared, names, (0.1 if low is None else low, high), delta, search)
+        figures = _searched(searched, workload, declared, names, curve, search)
 
     # Print, and write what was asked for.
     console = Console(stderr=as_json)
     if as_json:
-        click.echo(json.dumps(made.to_dict(), indent=2))
+        click.echo(json.dumps(figures.to_dict(), indent=2))
     else:
-        console.print(made.table())
-    said = front_answers(made, at_epsilon=at_epsilon, for_error=for_error)
+        console.print(figures.table())
+    answers = front_answers(figures, at_epsilon=at_epsilon, for_error=for_error)
     if output.path is not None:
-        made.write_page(output.path, about=_about(schema, declared, question, workload, searched), answers=said)
+        figures.write_page(output.path, about=_about(schema, declared, question, workload, searched), answers=answers)
     page = [] if output.path is None else [f"The page is in {output.path}."]
-    for line in (*said, *page):
+    for line in (*answers, *page):
         console.print(Text(printable(line)))
     if save is not None:
-        write_whole(save, (json.dumps(made.to_dict(), indent=1) + "\n").encode())
+        write_whole(save, (json.dumps(figures.to_dict(), indent=1) + "\n").encode())
         console.print(Text(printable(f"All figures are in {save}.")))
 
 
@@ -185,26 +196,19 @@ def _about(
     }
 
 
-def _curves(
-    workload: hush.Workload,
-    schema: hush.Schema,
-    names: tuple[str, ...],
-    epsilons: tuple[float, float],
-    points: int,
-    delta: float,
-    thorough: bool,
-) -> PlanCurves:
+def _curves(workload: hush.Workload, schema: hush.Schema, names: tuple[str, ...], curve: CurveOptions) -> PlanCurves:
+    """The exact curves of mechanisms whose error is known in advance."""
     from hush.pareto.plan_curves import of_plan
 
     with progress_bar("planning") as progress:
         return of_plan(
             workload,
             schema,
-            epsilons=epsilons,
-            points=points,
-            delta=delta,
+            epsilons=(0.01 if curve.low is None else curve.low, curve.high),
+            points=curve.points,
+            delta=curve.delta,
             mechanisms=[name.lower() for name in names] or None,
-            thorough=thorough,
+            thorough=curve.thorough,
             progress=progress,
         )
 
@@ -214,10 +218,10 @@ def _searched(
     workload: hush.Workload,
     schema: hush.Schema,
     names: tuple[str, ...],
-    epsilons: tuple[float, float],
-    delta: float,
+    curve: CurveOptions,
     search: SearchOptions,
 ) -> Front:
+    """The front of one mechanism, searched on a stand-in."""
     from hush.pareto.stand_in import of_stand_in
 
     if searched.stand_in is not None and searched.invent is not None:
@@ -236,8 +240,8 @@ def _searched(
             table,
             workload,
             names[0].lower() if names else "aim",
-            epsilons=epsilons,
-            delta=delta,
+            epsilons=(0.1 if curve.low is None else curve.low, curve.high),
+            delta=curve.delta,
             front_not_private=searched.front_not_private,
             progress=progress,
             **asdict(search),

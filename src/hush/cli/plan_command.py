@@ -63,10 +63,8 @@ def plan(
     from rich.console import Console
     from rich.text import Text
 
-    from hush.core.rational import shown_up
     from hush.mechanisms.plan_errors import check_rows, check_useful
     from hush.mechanisms.plan_table import plan_summary, plan_tables
-    from hush.privacy.budget import number_text
 
     # Plan for a budget, or find the budget for a target error.
     output.check(schema, question.workload_sql)
@@ -96,15 +94,21 @@ def plan(
             err=True,
         )
     if target_error is not None:
-        delta = 1e-9 if limit.delta is None else limit.delta
-        epsilon = shown_up(hush.Budget(rho=float(plan.budget.rho)).epsilon_at(delta))
-        rho = shown_up(plan.budget.rho)
-        console.print(Text(f"Needs --rho {rho}, or --epsilon {epsilon} --delta {number_text(delta)}"))
+        console.print(Text(_needed_budget(plan, 1e-9 if limit.delta is None else limit.delta)))
     if useless is not None:
         click.get_current_context().exit(BAD_INPUT)
     if output.path is not None:
         plan.save(output.path, overwrite=True)
         console.print(Text(printable(f"Plan saved to {output.path}")))
+
+
+def _needed_budget(plan: Plan, delta: float) -> str:
+    """The budget of a plan, as options of `hush release`."""
+    from hush.core.rational import shown_up
+    from hush.privacy.budget import number_text
+
+    epsilon = shown_up(hush.Budget(rho=float(plan.budget.rho)).epsilon_at(delta))
+    return f"Needs --rho {shown_up(plan.budget.rho)}, or --epsilon {epsilon} --delta {number_text(delta)}"
 
 
 def _planned(

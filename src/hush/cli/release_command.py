@@ -6,7 +6,7 @@ import glob
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -214,17 +214,15 @@ def release(
     """
     from hush.mechanisms.plan_errors import check_useful, delta_warning
     from hush.mechanisms.release_job import check_partial
+    from hush.render.text_table import counted
 
     # Refuse what cannot be written or does not go together, before anything is planned or charged.
     request.check(output, *glob.glob(rows_of.data or "", recursive=True), schema, book.ledger)
     path, rows, declared = cast(Path, output.path), request.rows, hush.Schema.load(schema)
-    unit, unit_rows = protected.unit, protected.max_rows_per_unit
-    if unit is not None and unit_rows is None and unit != declared.unit.column:
-        raise click.UsageError(f"say how many rows of one {unit} are used at most with --max-rows-per-unit")
+    unit_rows = protected.rows(declared)
 
     # Plan, or load the plan; then check it against the schema, the ledger and the expected number of rows.
-    planned_rows = (unit_rows or 1) if unit else declared.unit.max_rows
-    job = request.job(declared, planned_rows, book, output=path, force=output.force, schema_is_public=schema_is_public)
+    job = request.job(declared, unit_rows, book, output=path, force=output.force, schema_is_public=schema_is_public)
     plan = job.plan
     job.check_public(declared)
     if rows is not None:
@@ -234,22 +232,13 @@ def release(
     check_partial(path, request.resume, force=output.force)
     new_ledger = book.ledger is not None and not book.ledger.exists()
     if request.plan_file is not None:
-        most = "1 row" if plan.max_rows_per_unit == 1 else f"{plan.max_rows_per_unit} rows"
         what = f"{len(plan.workload):,} tables, {plan.budget}, {plan.neighbours.value}"
-        click.echo(f"Plan {request.plan_file}: {what}, at most {most} per unit.")
+        click.echo(f"Plan {request.plan_file}: {what}, at most {counted(plan.max_rows_per_unit, 'row')} per unit.")
 
     # Read the rows, charge, count and add noise.
     source, selection = rows_of.source()
     with progress_bar("reading") as progress:
-        table = hush.read(
-            source,
-            declared,
-            **selection,
-            timeout=rows_of.timeout,
-            unit=unit,
-            max_rows_per_unit=unit_rows,
-            progress=progress,
-        )
+        table = hush.read(source, declared, **selection, **asdict(protected), progress=progress)
     resumed = None if request.in_place(path) else request.resume
     try:
         done = _run(job, table)
@@ -264,9 +253,7 @@ def release(
 
     # Say what was released and what to mind.
     _say(done, path, late_warning=rows is None and warning is None)
-    _warn_of(resumed, book.ledger)
-    if book.ledger is None and done.statement.charged:
-        click.echo("hush: no --ledger was given, so only the release itself records what was spent", err=True)
+    _warn_of(resumed, book.ledger, charged=done.statement.charged)
     if new_ledger:
         cap = f"its cap is this release's budget, {plan.budget}"
         click.echo(f"New ledger {book.ledger}: {cap}. `hush budget init` sets a cap for several releases.")
@@ -345,11 +332,13 @@ def _run(job: ReleaseJob, table: Table) -> hush.Release:
             raise
 
 
-def _warn_of(resumed: Path | None, ledger: Path | None) -> None:
-    """Warn that an interrupted release that was resumed into another file must not be used again."""
+def _warn_of(resumed: Path | None, ledger: Path | None, *, charged: bool = False) -> None:
+    """Warn of an interrupted release that was resumed into another file, and of a charge that no ledger records."""
     if resumed is not None and resumed.exists():
         alone = "" if ledger is not None else ", and without a ledger nothing would stop it"
         click.echo(f"hush: {resumed} must not be resumed again: its budget is spent elsewhere now{alone}", err=True)
+    if ledger is None and charged:
+        click.echo("hush: no --ledger was given, so only the release itself records what was spent", err=True)
 
 
 def _say(done: hush.Release, output: Path, *, late_warning: bool) -> None:
