@@ -1,6 +1,6 @@
 """Dense twins: estimates, graphical models and residual strategies over every cell of a small domain.
 
-Tests compare the implicit computations with these, which are done the plain way.
+Tests compare implicit computations with these, which write everything out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hush.core.errors import SizeError, WorkloadError
 from hush.inference.error_law import ErrorLaw
 from hush.inference.factors import Factors
 from hush.linops import LinearOperator
+from hush.linops.combination import kron_product
 from hush.privacy.measurement import Measurement, StatedNoise
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
@@ -49,7 +50,7 @@ class DenseEstimates:
         return any(set(clique) <= set(held) for held in self.cliques)
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
-        """Nothing to prepare: it holds whole tables only."""
+        """Nothing to prepare: dense estimates hold whole tables."""
 
     def counts(self, clique: Clique) -> Floats:
         """Sums over the other attributes."""
@@ -60,7 +61,7 @@ class DenseEstimates:
         return np.asarray(sums.reshape(self.domain.sizes(clique)))
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
-        """f_g' S s_g for every group g, with f_g and s_g the coefficients of the cells of the domain that lie in g."""
+        """f_g^T S s_g for every group g, where f_g and s_g are the coefficients of the cells in g."""
         shape = self.domain.sizes(clique)
         if first.shape != shape or second.shape != shape:
             raise WorkloadError(f"coefficients of shape {first.shape} and {second.shape}: expected {shape}")
@@ -91,15 +92,11 @@ class DenseEstimates:
             raise WorkloadError(f"{len(blocks)} query blocks for {len(clique)} attributes; give one each")
         if not self.covers(clique):
             raise WorkloadError(f"no table over {clique!r}")
-        rows: Floats = np.ones((1, 1))
-        for block in blocks:
-            rows = np.asarray(np.kron(rows, block.dense()), dtype=np.float64)
-        rows = rows[:, self._cell_numbers(clique)]
+        rows = kron_product([np.ones((1, 1)), *(block.dense() for block in blocks)])[:, self._cell_numbers(clique)]
         shape = tuple(block.shape[0] for block in blocks)
-        spread = (
-            np.zeros(len(rows)) if self.cell_covariance is None else np.sum(rows * (rows @ self.cell_covariance), 1)
-        )
-        return (rows @ self.table.ravel()).reshape(shape), spread.reshape(shape)
+        covariance = self.cell_covariance
+        variances = np.zeros(len(rows)) if covariance is None else np.sum(rows * (rows @ covariance), axis=1)
+        return (rows @ self.table.ravel()).reshape(shape), variances.reshape(shape)
 
     def _cell_numbers(self, clique: Clique) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """For each cell of the domain, the number of its cell in the table of the clique."""
@@ -207,10 +204,8 @@ class DenseModel:
 
     def incidence(self, clique: Clique) -> Floats:
         """The marginal over a clique in domain order as a matrix of zeros and ones."""
-        product: Floats = np.ones((1, 1))
-        for name, size in zip(self.domain, self.domain.shape, strict=True):
-            product = np.asarray(np.kron(product, np.eye(size) if name in clique else np.ones((1, size))))
-        return product
+        sizes = zip(self.domain, self.domain.shape, strict=True)
+        return kron_product(np.eye(size) if name in clique else np.ones((1, size)) for name, size in sizes)
 
     def _widened(self, clique: Clique, table: Floats) -> Floats:
         return table.reshape([self.domain[name] if name in clique else 1 for name in self.domain])
@@ -239,21 +234,21 @@ class DenseResidual:
 
     def residual(self, clique: Iterable[str]) -> Floats:
         """kron over all attributes of M_i / L_i within the clique and 1^T outside it."""
-        chosen = set(clique)
-        product: Floats = np.ones((1, 1))
-        for name, size in zip(self.strategy.domain, self.strategy.domain.shape, strict=True):
-            inside = basis_matrix(self.strategy.basis(name)) if name in chosen else np.ones((1, size))
-            product = np.asarray(np.kron(product, inside), dtype=np.float64)
-        return product
+        chosen, domain = set(clique), self.strategy.domain
+        return kron_product(
+            basis_matrix(self.strategy.basis(name)) if name in chosen else np.ones((1, size))
+            for name, size in zip(domain, domain.shape, strict=True)
+        )
 
     def marginal(self, clique: Clique, blocks: Iterable[LinearOperator] | None = None) -> Floats:
         """The marginal on a clique in domain order, or the product of query blocks on it, as a matrix."""
-        matrices = dict(zip(clique, (block.dense() for block in blocks), strict=True)) if blocks is not None else {}
-        product: Floats = np.ones((1, 1))
-        for name, size in zip(self.strategy.domain, self.strategy.domain.shape, strict=True):
-            identity = np.eye(size) if name in clique else np.ones((1, size))
-            product = np.asarray(np.kron(product, matrices.get(name, identity)), dtype=np.float64)
-        return product
+        domain = self.strategy.domain
+        matrices = {name: np.eye(domain[name]) for name in clique}
+        if blocks is not None:
+            matrices = dict(zip(clique, (block.dense() for block in blocks), strict=True))
+        return kron_product(
+            matrices.get(name, np.ones((1, size))) for name, size in zip(domain, domain.shape, strict=True)
+        )
 
     def estimate(self, queries: Floats, answers: Floats) -> Floats:
         """The best linear unbiased estimate W Gamma^+ B^T Sigma^-1 omega."""

@@ -82,19 +82,18 @@ def _cells_pvalue(samples: Integers, law: DiscreteGaussian | DiscreteLaplace) ->
     probabilities = np.diff(np.concatenate([[0.0], cdf(law, grid), [1.0]]))
     observed = np.bincount(np.searchsorted(grid, samples, side="left"), minlength=len(grid) + 1)
     # Merge neighbouring cells until each expects 25 samples, so that the chi-square law holds.
-    keep_o, keep_p, o, p = [], [], 0, 0.0
+    counts, shares, o, p = [], [], 0, 0.0
     for count, probability in zip(observed, probabilities, strict=True):
         o, p = o + int(count), p + float(probability)
         if p * len(samples) >= 25:
-            keep_o.append(o)
-            keep_p.append(p)
+            counts.append(o)
+            shares.append(p)
             o, p = 0, 0.0
-    if len(keep_p) < 2:
+    if len(shares) < 2:
         raise LawError("too few samples for a chi-square test; give more")
-    keep_o[-1] += o
-    keep_p[-1] += p
-    expected = np.array(keep_p) / sum(keep_p) * len(samples)
-    return float(stats.chisquare(np.array(keep_o), expected).pvalue)
+    counts[-1] += o
+    shares[-1] += p
+    return float(stats.chisquare(counts, np.array(shares) / sum(shares) * len(samples)).pvalue)
 
 
 def _tails_pvalue(samples: Integers, law: DiscreteGaussian | DiscreteLaplace) -> float:
@@ -135,6 +134,11 @@ def _repeats_pvalue(samples: Integers, law: DiscreteGaussian | DiscreteLaplace) 
     return float(stats.binomtest(repeats, len(pairs), collision).pvalue)
 
 
+def _mpf(number: Fraction) -> Any:
+    """A fraction at the precision that is set."""
+    return mpmath.mpf(number.numerator) / number.denominator
+
+
 def scores_of(scorer: Any, table: Any, relation: Neighbours = Neighbours.ADD_REMOVE) -> Any:
     """The exact scores of a table, private, with the bound that the gate would hand to their scorer."""
     bound = sensitivity(scorer.row_norms, max_rows=table.unit.max_rows, neighbours=relation).l1
@@ -151,7 +155,7 @@ def selection_law(law: ExponentialMechanism | GeneralizedExponentialMechanism | 
         return selection_law(ExponentialMechanism(law.epsilon), law.normalised(scores))
     steps, rate = ExponentialMechanism(law.epsilon).weights(scores)
     with mpmath.workdps(100):
-        c = mpmath.mpf(rate.numerator) / rate.denominator
+        c = _mpf(rate)
         weights = [mpmath.exp(c * (int(step) - int(steps.max()))) for step in steps]
         if isinstance(law, ExponentialMechanism):
             return {i: weight / sum(weights) for i, weight in enumerate(weights)}
@@ -197,8 +201,7 @@ def check_selection_privacy(
     table_law = selection_law(law, scores_of(table))
     largest = 0.0
     with mpmath.workdps(100):
-        rho = mpmath.mpf(cost.rho.numerator) / cost.rho.denominator
-        bound = mpmath.exp(mpmath.mpf(cost.epsilon.numerator) / cost.epsilon.denominator)
+        rho, bound = _mpf(cost.rho), mpmath.exp(_mpf(cost.epsilon))
         for neighbour in neighbours:
             neighbour_law = selection_law(law, scores_of(neighbour))
             for p, q in ((table_law, neighbour_law), (neighbour_law, table_law)):
@@ -227,21 +230,19 @@ def worst_ratio(matrix: Matrix) -> Fraction:
 def worst_loss(matrix: Matrix) -> float:
     """The logarithm of the worst ratio."""
     with mpmath.workdps(60):
-        ratio = worst_ratio(matrix)
-        return float(mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator))
+        return float(mpmath.log(_mpf(worst_ratio(matrix))))
 
 
 def within(ratio: Fraction, epsilon: Fraction) -> bool:
     """Whether a ratio is at most e^epsilon, to 60 digits."""
     with mpmath.workdps(60):
-        bound = mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator)
-        return bool(mpmath.mpf(ratio.numerator) / ratio.denominator <= bound)
+        return bool(_mpf(ratio) <= mpmath.exp(_mpf(epsilon)))
 
 
 def hockey_stick(matrix: Matrix, epsilon: Fraction) -> float:
     """The largest sum over reports of (P(r | a) - e^epsilon P(r | b))+, over all pairs of inputs."""
     with mpmath.workdps(60):
-        bound = mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator)
-        rows = [[mpmath.mpf(p.numerator) / p.denominator for p in row] for row in matrix]
+        bound = mpmath.exp(_mpf(epsilon))
+        rows = [[_mpf(p) for p in row] for row in matrix]
         gaps = [mpmath.fsum(max(p - bound * q, 0) for p, q in zip(a, b, strict=True)) for a in rows for b in rows]
         return float(max(gaps))

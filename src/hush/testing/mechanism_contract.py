@@ -51,10 +51,10 @@ def check_mechanism(
     rows: Sequence[Sequence[int]] = TINY_ROWS,
     workload: Workload | None = None,
 ) -> None:
-    """Raise MechanismError, or ReplayError for a leak, where a mechanism breaks its contract.
+    """Raise MechanismError, or ReplayError for a leak, if a mechanism breaks its contract.
 
-    `rows` are codes of a tiny made-up table over `domain`. Every check releases the workload anew, by default
-    all tables over at most two columns, with a budget that is small enough for noise to matter.
+    `rows` are codes of a tiny invented table over `domain`. Every check releases the workload again, by default all
+    tables over at most two columns, with a budget small enough for noise to matter.
 
     >>> import hush
     >>> check_mechanism(hush.mechanisms.Independent())
@@ -96,14 +96,14 @@ class _Contract:
         self.sql = f'SELECT COUNT(*) FROM t WHERE "{self.pair[0]}" = 0'
 
     def plan(self, **options: Any) -> Plan:
-        """A plan, made once for each set of options: what a run left in its plan would then show in the next run."""
+        """A plan, made once for each set of options, so that anything a run left in its plan shows in the next run."""
         key = tuple(sorted(options.items(), key=str))
         if key not in self.plans:
             self.plans[key] = self.mechanism.plan(self.workload, self.budget, **options)
         return self.plans[key]
 
     def charges(self, folder: Path) -> None:
-        """What was done adds up to what was charged, stated and recorded, and to no more than the budget."""
+        """The cost of all events equals what was charged, stated and recorded, and is within the budget."""
         for relation in Neighbours:
             plan = self.plan(neighbours=relation)
             _require(plan.within(self.budget), "its plan says that it costs more than the budget")
@@ -116,7 +116,7 @@ class _Contract:
             _check_paid(release)
 
     def units(self, folder: Path) -> None:
-        """Units of several rows are paid for."""
+        """Units of several rows are charged for."""
         count = len(self.table.rows)
         units = [0] * (count // 2) + list(range(1, count - count // 2 + 1))
         table: Any = TinyTable(self.table.domain, self.table.rows, unit=TINY_UNIT, units=units)
@@ -127,7 +127,7 @@ class _Contract:
         _require(plan.within(self.budget), "a plan for units of several rows costs more than the budget")
 
     def replay(self, folder: Path) -> None:
-        """Nothing that leaves depends on the data but through the gate: not a file, a table, an answer or a round."""
+        """Files, tables, answers and rounds depend on the data only through the gate."""
 
         def run(table: Any) -> object:
             release = self.plan().release(table)
@@ -145,7 +145,7 @@ class _Contract:
         self._replayed(run, self.table, [TinyTable(self.table.domain, other) for other in (rows[1:], [*rows, rows[0]])])
 
     def neighbours(self, folder: Path) -> None:
-        """The same requests and charges come on neighbouring tables, with inputs within the declared sensitivity."""
+        """Neighbouring tables lead to the same requests and charges, with inputs within the declared sensitivity."""
 
         def run(plan: Plan, table: Any) -> object:
             release = plan.release(table)
@@ -161,7 +161,7 @@ class _Contract:
                     self._replayed(partial(run, plan), table, others)
 
     def several_rows(self, folder: Path) -> None:
-        """Nothing moves further than was charged when a whole unit of several rows comes, goes or is exchanged."""
+        """No answer moves further than was charged when a whole unit of several rows is added, removed or replaced."""
         for relation in Neighbours:
             table, *others = self._tables(TINY_UNIT, relation)
             plan = self.plan(neighbours=relation, max_rows_per_unit=TINY_UNIT.max_rows)
@@ -184,9 +184,9 @@ class _Contract:
             self._replayed(run, paths[0], paths[1:])
 
     def _tables(self, unit: Unit, relation: Neighbours = Neighbours.ADD_REMOVE) -> list[TinyTable]:
-        """A table, then neighbours of it that differ by as many rows as a unit may have, and by units that have more.
+        """A table, then neighbours that differ in a unit of as many rows as may count, or of more.
 
-        The first table has a unit of equal rows. It goes, another comes, or it is exchanged for others.
+        The first table has a unit of equal rows, which is removed, joined by another unit, or replaced.
         """
         first, *_, last = self.table.rows
         most, beyond = unit.max_rows, unit.max_rows + (2 if unit.column else 0)
@@ -220,7 +220,7 @@ class _Contract:
             raise MechanismError("a table of another domain is not refused")
 
     def interrupts(self, folder: Path) -> None:
-        """Wherever a run is interrupted, what was paid for is kept; adaptive runs resume within the same budget."""
+        """An interrupted run keeps what was charged, wherever it stops; adaptive runs resume within the same budget."""
         for reads in range(MOST_STOPS):
             plan, file = self.plan(), folder / f"{reads}.db"
             table: Any = StoppingTable(self.table.domain, self.table.rows, reads_left=reads)
@@ -245,7 +245,7 @@ class _Contract:
                 _require(affordable(total, plan), "resuming overspends")
 
     def interrupted_replay(self, folder: Path) -> None:
-        """What an interrupted run keeps depends on the data through the gate alone, as what a whole one publishes."""
+        """What an interrupted run keeps depends on the data only through the gate."""
 
         def run(reads: int, rows: Sequence[Sequence[int]]) -> object:
             table: Any = StoppingTable(self.table.domain, rows, reads_left=reads)
@@ -312,7 +312,7 @@ class _Contract:
             _require(set(drawn[column].to_pylist()) <= levels, "rows hold values outside the domain")
 
     def _replayed(self, run: Callable[[Any], object], table: Any, others: Sequence[Any]) -> None:
-        """Replay runs that must not fail: one that fails in the same way on every table shows nothing."""
+        """Replay runs that must not fail: a run that fails in the same way on every table proves nothing."""
         failures: list[Exception] = []
 
         def watched(source: Any) -> object:
@@ -337,7 +337,7 @@ class _Contract:
 
 
 def _check_paid(release: Release) -> None:
-    """Every noisy answer of a run that was not interrupted is in its release, and was paid for as its law says."""
+    """A complete release holds every noisy answer that was charged, at the cost of its noise law."""
     problem = release.inconsistency()
     _require(problem is None, f"a release is not what it says: {problem}")
     lost = noise_differences(release.statement, release.record)[1]
@@ -345,7 +345,7 @@ def _check_paid(release: Release) -> None:
 
 
 def spent(event: Event) -> Cost:
-    """The cost recomputed from what was done, by nothing but Delta^2 / (2 sigma^2), epsilon^2 / 8 and Delta / b."""
+    """The cost recomputed from the events, by Delta^2 / (2 sigma^2), epsilon^2 / 8 and Delta / b alone."""
     rho, epsilon, pure = Fraction(0), Fraction(0), True
     for simple, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
         if isinstance(simple, SelectionEvent):

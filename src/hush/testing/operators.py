@@ -1,8 +1,9 @@
-"""Whether an operator is the matrix it says it is: every member against its dense twin."""
+"""check_operator: compare every member of an operator with its dense twin."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ class OperatorError(HushError):
 def check_operator(operator: LinearOperator, *, dense: Any = None, tolerance: float = 1e-9) -> None:
     """Raise OperatorError where a member differs from the dense twin, by default `matmat` of the identity.
 
-    Differences are measured against the largest entry of what is compared. For small operators: every derived one
-    (transpose, Gram matrix, pseudo-inverse, negative multiples) is written out.
+    Differences are relative to the largest entry. For small operators only: every derived operator (transpose, Gram
+    matrix, pseudo-inverse, negative multiples) is written out.
 
     >>> from hush.linops import Prefix
     >>> check_operator(Prefix(5), dense=np.tri(5))
@@ -64,10 +65,10 @@ def check_operator(operator: LinearOperator, *, dense: Any = None, tolerance: fl
         _check_inverse(check.within(name), derived.pinv(), expected)
 
 
+@dataclass(frozen=True, slots=True)
 class _Comparison:
-    def __init__(self, name: str, tolerance: float) -> None:
-        self.name = name
-        self.tolerance = tolerance
+    name: str
+    tolerance: float
 
     def within(self, name: str) -> _Comparison:
         return _Comparison(f"{self.name}: {name}", self.tolerance)
@@ -89,7 +90,7 @@ def _check_products(check: _Comparison, operator: LinearOperator, twin: Floats) 
     rng = np.random.Generator(np.random.PCG64(0))
     m, n = twin.shape
     x, y = rng.normal(size=(n, 3)), rng.normal(size=(m, 2))
-    kept = x.copy()
+    before = x.copy()
     check.equal("matmat of several columns", operator.matmat(x), twin @ x)
     check.equal("matmat of a strided view", operator.matmat(np.asfortranarray(x)[:, ::2]), twin @ x[:, ::2])
     check.equal("@ of a vector", operator @ x[:, 0], twin @ x[:, 0])
@@ -99,7 +100,7 @@ def _check_products(check: _Comparison, operator: LinearOperator, twin: Floats) 
     left, right = (operator.matmat(x)[:, :2] * y).sum(), (x[:, :2] * transposed).sum()
     scale = np.abs(twin).sum() * np.abs(x).max() * np.abs(y).max()
     check.true("<Ax, y> = <x, A^T y>", abs(left - right) <= check.tolerance * max(scale, 1e-300))
-    check.equal("the input after matmat", x, kept)
+    check.equal("the input after matmat", x, before)
 
 
 def _check_norms(check: _Comparison, operator: LinearOperator, twin: Floats) -> None:

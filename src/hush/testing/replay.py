@@ -3,9 +3,8 @@
 A computation runs on a table while everything that passes the gate is recorded, then again on a neighbouring table with
 every noisy output frozen to the recorded one. Whatever still differs (a request, a charge, the result, a file, a log
 line, an exception) depends on the data in a way that no noise protects; and the exact inputs at each passage must be
-within the sensitivity that was declared and charged. In between, the computation is replayed on the same table until
-nothing changes, so that what it fills on first use, such as the caches of a plan, is filled on both sides of the
-comparison; nobody has to run it beforehand.
+within the sensitivity that was declared and charged. Before that, the computation is replayed on the same table until
+nothing changes, so that caches which it fills on first use are filled on both sides of the comparison.
 
 Reference: [Cebere et al. 2026].
 """
@@ -174,7 +173,7 @@ def check_replay(run: Callable[[Any], Any], table: Any, neighbours: Iterable[Any
 
 
 def _settled(run: Callable[[Any], Any], table: Any, passages: list[Passage], before: Any) -> Any:
-    """What a run shows on its table once another run shows the same."""
+    """The output of runs on one table, once two runs in a row agree."""
     for _ in range(MOST_PASSES):
         settling = Replayer(passages, settling=True)
         after = _observe(run, table, settling)
@@ -182,7 +181,7 @@ def _settled(run: Callable[[Any], Any], table: Any, passages: list[Passage], bef
         if after == before and not settling.changed:
             return after
         before = after
-    raise ReplayError(f"runs on one table, with one noise, still differ after {MOST_PASSES} of them; let them agree")
+    raise ReplayError(f"runs on one table with the same noise still differ after {MOST_PASSES} runs; make them agree")
 
 
 def _observe(run: Callable[[Any], Any], table: Any, watcher: Any) -> tuple[Any, str, list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""TinyTable: rows of codes held in the open, counted the plain way; and all its neighbours."""
+"""TinyTable: a small table of codes without protection, and all its neighbours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hush.schema import ROW, Schema, Unit
 
 
 class TinyTable:
-    """A table for tests: the plain twin of the real sources, without any care for privacy or speed.
+    """A table for tests: the plain twin of real sources, without regard for privacy or speed.
 
     `units[i]` is the unit of row i; every row is its own by default. A unit keeps its first rows in code order.
     """
@@ -114,7 +114,7 @@ class StoppingTable(TinyTable):
 
 
 class HeldCounts:
-    """Counts over attributes a, b, ... held in the open, of more rows than a list can hold; each row is a unit."""
+    """Unprotected counts over attributes a, b, ..., of more rows than a list can hold; each row is a unit."""
 
     def __init__(self, cells: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         self.cells = cells
