@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from hush.hybrid import (
-    amplification,
     collection,
     frequency_estimates,
     kmeans,
+    mean_errors,
     mean_estimates,
     opt_in,
 )
@@ -91,7 +91,7 @@ def deltas_not_counted(patch: Patch) -> None:
 def smaller_sensitivity(patch: Patch) -> None:
     """The promise of the group that moves the mean less, stated for both, as in the printed theorem."""
     smaller = property(lambda self: min(self.opt_in, self.clients))
-    patch.setattr(amplification.AmplifiedEpsilon, "joint", smaller)
+    patch.setattr(mean_errors.AmplifiedEpsilon, "joint", smaller)
 
 
 def duplicates_counted(patch: Patch) -> None:
@@ -159,7 +159,7 @@ def people_without_clicks_dropped(patch: Patch) -> None:
 
 def all_records_counted(patch: Patch) -> None:
     """Every record of a person counts, while a few are charged."""
-    patch.setattr(opt_in, "_some", lambda records, most: tuple(dict.fromkeys(records)))
+    patch.setattr(opt_in, "_chosen_records", lambda records, most: tuple(dict.fromkeys(records)))
 
 
 def labels_without_the_points_share(patch: Patch) -> None:
@@ -249,7 +249,7 @@ FAULTS = {
     ),
     "smaller sensitivity": Bug(
         smaller_sensitivity,
-        "hybrid/test_amplification.py::test_the_table_of_salaries",
+        "hybrid/test_mean_errors.py::test_the_amplified_table_of_salaries",
         {
             "share": 0.001,
             "weight": 0.2011,

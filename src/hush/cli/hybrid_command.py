@@ -249,8 +249,7 @@ def simulate(
     """
     from rich.console import Console
 
-    from hush.hybrid.simulate_page import simulate_html
-    from hush.hybrid.simulated_errors import SimulateOptions, simulate_errors
+    from hush.hybrid.simulated_errors import SimulateOptions, simulate_errors, simulate_html
     from hush.render.progress_bar import progress_bar
 
     output.check(stdout=True)

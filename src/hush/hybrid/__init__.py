@@ -16,13 +16,12 @@ True
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hush.hybrid.amplification import amplified_epsilon
     from hush.hybrid.blender import blend, find_head_list, head_list_questions
     from hush.hybrid.client import Device, Question, Report
     from hush.hybrid.collection import collect
     from hush.hybrid.frequency_estimates import estimate
     from hush.hybrid.kmeans import hybrid_kmeans
-    from hush.hybrid.mean_errors import MeanSetting
+    from hush.hybrid.mean_errors import MeanSetting, amplified_epsilon
     from hush.hybrid.mean_estimates import hybrid_mean
     from hush.hybrid.opt_in import OptInNumbers, OptInRecords
     from hush.hybrid.promises import Promise
@@ -36,7 +35,7 @@ else:
         "Promise": "promises",
         "Question": "client",
         "Report": "client",
-        "amplified_epsilon": "amplification",
+        "amplified_epsilon": "mean_errors",
         "blend": "blender",
         "collect": "collection",
         "estimate": "frequency_estimates",

@@ -180,13 +180,8 @@ class RecordResponse:
         query_epsilon = share * epsilon
         self.query = KaryResponse(len(self.sizes), query_epsilon, share * delta)
         if spend_slack:
-            left, most = scaled_exp(epsilon - query_epsilon), scaled_exp(epsilon)  # 2^64 R and 2^64 e^epsilon
-            urls = []
-            for size in self.sizes:
-                within = size * UNIT <= left
-                ratio = most if within else min(most, left * (size - 1) * UNIT // (size * UNIT - left))  # 2^64 X
-                urls.append(KaryResponse.of_ratio(size, ratio))
-            self.urls = tuple(urls)
+            left, most = scaled_exp(epsilon - query_epsilon), scaled_exp(epsilon)
+            self.urls = tuple(KaryResponse.of_ratio(size, _url_ratio(size, left, most)) for size in self.sizes)
         else:
             self.urls = tuple(KaryResponse(size, epsilon - query_epsilon, delta - share * delta) for size in self.sizes)
 
@@ -208,3 +203,10 @@ class RecordResponse:
     def outputs(self) -> Iterator[Record]:
         """Every possible report."""
         return ((query, url) for query, size in enumerate(self.sizes) for url in range(size))
+
+
+def _url_ratio(size: int, left: int, most: int) -> int:
+    """2^64 X, for `left` = 2^64 R and `most` = 2^64 e^epsilon."""
+    if size * UNIT <= left:
+        return most
+    return min(most, left * (size - 1) * UNIT // (size * UNIT - left))

@@ -51,8 +51,7 @@ class Device:
 
     def answer(self, question: Question, value: Any) -> Report:
         """The report for a value: the remembered one, or a new draw."""
-        text = json.dumps([self.memory[_SALT], question.id, question.distinct(value)])
-        place = _ANSWER + hashlib.sha256(text.encode("ascii")).hexdigest()
+        place = _ANSWER + self._hash(question, value)
         if place in self.memory:
             return Report.from_json(self.memory[place])
         after = self.spent + question.epsilon
@@ -69,3 +68,7 @@ class Device:
         self.memory[_SPENT] = str(after)
         self.memory[place] = report.as_json()
         return report
+
+    def _hash(self, question: Question, value: Any) -> str:
+        text = json.dumps([self.memory[_SALT], question.id, question.distinct(value)])
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
