@@ -325,9 +325,6 @@ def test_settings_that_cannot_be_are_refused(change: dict[str, float], message: 
 # Amplification
 
 
-AMPLIFIED_SALARIES = {"people": 252_540, "variance": 53_254.0**2, "width": 2_349_033.0}
-
-
 def laplace_sum_log_density(x: np.ndarray, terms: int, scale: float = 1.0) -> np.ndarray:
     """The logarithm of the density of a sum of n Laplace numbers.
 
@@ -363,7 +360,7 @@ def laplace_sum_loss(terms: int, epsilon: float, reach: float) -> float:
 def test_the_amplified_table_of_salaries(
     share: float, weight: float, opt_in: tuple[float, ...], clients: tuple[float, ...]
 ) -> None:
-    setting = MeanSetting.gaussian(share=share, epsilon=1.0, delta=1e-7, exact=False, **AMPLIFIED_SALARIES)
+    setting = MeanSetting.gaussian(share=share, epsilon=1.0, delta=1e-7, exact=False, **SALARIES)
     assert setting.best_weight == pytest.approx(weight, abs=6e-5)
     for coalition, mine, theirs in zip((0, 0.5, 0.99), opt_in, clients, strict=True):
         found = amplified_epsilon(
