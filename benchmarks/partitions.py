@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.column_methods import COARSE_TO_FINE
+from benchmarks.held_counts import HeldCounts
 from benchmarks.tree_budgets import geometric_tree, plain_tree
 from hush.core.arrays import Floats, Integers
 from hush.histograms.bucket_trees import BucketTree, LinearQueries, carried_over, greedy_tree
@@ -33,7 +34,6 @@ from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Gate
 from hush.privacy.partition_laws import Cuts, NoisyPartition, PartitionMechanism, SplittingTree, cheapest_partition
-from hush.testing.tiny import HeldCounts
 
 PENALTY = 20
 GRID = 60  # steps of a deviation

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.column_methods import ONE_DIMENSION, GroupCounts, HaarQuery, Method, hierarchy, wavelet
+from benchmarks.held_counts import HeldCounts
 from benchmarks.tree_budgets import level_tree
 
 from hush.core.domain import Domain
@@ -18,7 +19,6 @@ from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Gate
 from hush.privacy.sensitivity import Neighbours
 from hush.testing import TinyTable, check_replay, neighbours_of
-from hush.testing.tiny import HeldCounts
 
 EPSILON = Fraction(1, 10)
 BUDGET = Budget(epsilon=0.1)

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from benchmarks.column_methods import Method
+from benchmarks.held_counts import HeldCounts
 from benchmarks.map_methods import TWO_DIMENSIONS
 
 from hush.core.domain import Domain
@@ -15,7 +16,6 @@ from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Gate
 from hush.testing import TinyTable, check_replay, neighbours_of
-from hush.testing.tiny import HeldCounts
 
 EPSILON = Fraction(1, 10)
 BUDGET = Budget(epsilon=0.1)

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from hush.hybrid.client.choice_laws import KaryResponse, RecordResponse, UnaryResponse
-from hush.testing.laws import hockey_stick, matrix_of, within, worst_loss, worst_ratio
+from local_laws import hockey_stick, matrix_of, within, worst_loss, worst_ratio
 
 EPSILONS = [Fraction(1, 100), Fraction(1), Fraction(17, 5), Fraction(12), Fraction(32)]
 

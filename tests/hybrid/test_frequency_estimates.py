@@ -18,7 +18,7 @@ from hush.hybrid.simulated_reports import (
     simulate_reports,
     unary_reports,
 )
-from hush.testing.laws import matrix_of
+from local_laws import matrix_of
 
 RECORDS = Question.records("r", {"x": ["p", "q"], "y": ["p"]}, epsilon=2)
 COMPOSED = Question.records("r", {"x": ["p", "q"], "y": ["p"]}, epsilon=2, spend_slack=False)

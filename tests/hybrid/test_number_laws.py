@@ -15,7 +15,7 @@ from hush.hybrid.client.number_laws import (
     PiecewiseResponse,
     step_of,
 )
-from hush.testing.laws import matrix_of, within, worst_loss, worst_ratio
+from local_laws import matrix_of, within, worst_loss, worst_ratio
 
 EPSILONS = [Fraction(1, 2), Fraction(1), Fraction(5)]
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dense_twins import DenseEstimates
 from hush import queries
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
@@ -14,7 +15,6 @@ from hush.inference.estimates import Estimates
 from hush.linops import AllRange, Dense, Identity, Prefix
 from hush.models.fit_arguments import estimate_total
 from hush.privacy.measurement import Measurement
-from hush.testing.dense_twins import DenseEstimates
 
 DOMAIN = Domain({"a": 2, "one": 1, "b": 3, "c": 4})
 CLIQUES = [order for k in range(4) for order in itertools.permutations(DOMAIN, k)]

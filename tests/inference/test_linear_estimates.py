@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dense_twins import DenseEstimates
 from hush.core.domain import Domain
 from hush.core.errors import DataError, WorkloadError
 from hush.inference.best_unbiased import combine_marginals
@@ -17,7 +18,6 @@ from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.product_strategy import ProductStrategy, Recovery
 from hush.strategies.strategy import NoiseKind
-from hush.testing.dense_twins import DenseEstimates
 from hush.workloads import ProductTerm, Workload
 
 RANDOM = np.random.Generator(np.random.PCG64(11))

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from scipy import optimize
 from scipy.optimize import LinearConstraint, minimize
 
+from dense_twins import disagreement
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
 from hush.core.errors import ConvergenceError, DataError, WorkloadError
 from hush.inference.factors import Factors
 from hush.inference.nonnegative_tables import LocalPolytope, nonnegative_tables, round_nested, whole_tables
-from hush.testing.dense_twins import disagreement
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 CLIQUES = [("a", "b"), ("b", "c"), ("a", "c")]

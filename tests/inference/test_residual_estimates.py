@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dense_twins import DenseResidual, powerset
 from hush import queries
 from hush.core.domain import Clique, Domain
 from hush.core.errors import WorkloadError
@@ -13,7 +14,6 @@ from hush.inference.residual_estimates import Combination, covariance_of
 from hush.linops import Dense
 from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.select_residual import select_residual
-from hush.testing.dense_twins import DenseResidual, powerset
 from hush.workloads import Workload
 
 DOMAIN = Domain({"age": 4, "sex": 2, "race": 3, "work": 4})

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dense_twins import DenseResidual, powerset
 from hush import queries
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError, SizeError, WorkloadError
@@ -20,7 +21,6 @@ from hush.privacy.measurement import Measurements
 from hush.strategies.residual_strategy import ResidualStrategy, residual_query
 from hush.strategies.select_residual import select_residual
 from hush.testing import TinyTable
-from hush.testing.dense_twins import DenseResidual, powerset
 from hush.workloads import Workload
 
 DOMAIN = Domain({"age": 5, "sex": 2, "race": 3, "work": 5})

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from scipy.stats import norm
 
+from dense_twins import DenseEstimates
+from drawn_schemas import columns
 from hush.core.errors import DomainError, HushError, QueryError
 from hush.inference.intervals import FixedIntervals
 from hush.release.answers import Answers, ErrorKind, GroupColumn, Quantity
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
-from hush.testing.dense_twins import DenseEstimates
-from hush.testing.schemas import columns
 
 SCHEMA = Schema(
     [

@@ -10,12 +10,12 @@ import duckdb
 import numpy as np
 import pytest
 
+from dense_twins import DenseEstimates
 from hush.core.domain import Domain
 from hush.core.errors import DomainError, QueryError
 from hush.release.answers import Answers
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Integer, Numeric, Schema
-from hush.testing.dense_twins import DenseEstimates
 
 SCHEMA = Schema(
     [

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from dense_twins import DenseEstimates
 from hush.core.errors import HushError
 from hush.release.answers import Answers
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
 from hush.schema.schema import decode_column
-from hush.testing.dense_twins import DenseEstimates
 
 ROWS = 60
 SCHEMA = Schema(

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dense_twins import DenseEstimates
 from hush.release.sql_answers import answer_sql
 from hush.schema import Schema
 from hush.sql.parsing import statements
-from hush.testing.dense_twins import DenseEstimates
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
 QUERIES = [query for block in re.findall(r"```sql\n(.*?)```", PAGE, flags=re.DOTALL) for query in statements(block)]

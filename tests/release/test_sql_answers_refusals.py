@@ -8,11 +8,11 @@ import re
 import numpy as np
 import pytest
 
+from dense_twins import DenseEstimates
 from hush.core.domain import Domain
 from hush.core.errors import HushError, QueryError, SizeError, WorkloadError
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
-from hush.testing.dense_twins import DenseEstimates
 
 SCHEMA = Schema(
     [

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hush
+from dense_twins import DenseEstimates, DenseResidual
 from hush import Budget, Schema, Workload, queries
 from hush.core.errors import SizeError, WorkloadError
 from hush.inference.residual_estimates import ResidualEstimates
@@ -27,7 +28,6 @@ from hush.linops import (
 from hush.release import release as module
 from hush.release.term_answers import row_labels
 from hush.schema import Boolean, Categorical, Integer
-from hush.testing.dense_twins import DenseEstimates, DenseResidual
 from hush.workloads import ProductTerm
 
 SCHEMA = Schema(

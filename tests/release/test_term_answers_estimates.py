@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import hush
+from dense_twins import DenseEstimates
 from hush import Budget, Workload, queries
 from hush.release import term_answers as module
 from hush.release.term_answers import term_estimates
-from hush.testing.dense_twins import DenseEstimates
 from hush.workloads import ThresholdTerm
 
 SCHEMA = hush.datasets.people_schema()

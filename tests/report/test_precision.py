@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dense_twins import DenseEstimates
 from hush import queries
 from hush.core.domain import Domain
 from hush.datasets import people_schema
@@ -18,7 +19,6 @@ from hush.report import report_html
 from hush.report.level_groups import group_levels, grouped, level_label
 from hush.report.precision import by_order, by_table, naive_stddev, overall, spread
 from hush.schema import Boolean, Categorical, Integer, Schema, Unit
-from hush.testing.dense_twins import DenseEstimates
 from hush.workloads import Workload
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from drawn_schemas import columns, days, values
 from hush.core.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside, Schema
 from hush.schema.column import LARGEST_INTEGER, LARGEST_SIZE, canonical
-from hush.testing.schemas import columns, days, values
 
 CODES_CHECKED = 64
 

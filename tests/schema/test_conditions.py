@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from drawn_schemas import columns
 from hush.core.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric
 from hush.schema.conditions import Conditions
-from hush.testing.schemas import columns
 
 SEX = Categorical(name="sex", values=("female", "male", 9), other=True, missing=True, missing_values=("?",))
 STAR = Categorical(name="star", values=("*", "**"))

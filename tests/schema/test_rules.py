@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hush
+from drawn_schemas import columns, schemas
 from hush.core.constraints import Constraint
 from hush.core.errors import DomainError, SchemaError, SizeError
 from hush.schema import Boolean, Categorical, Integer, Schema, Unit, domain_and_constraints
 from hush.schema.conditions import Conditions
 from hush.schema.rules import Rules
 from hush.schema.schema_toml import read_toml, value_text, write_toml
-from hush.testing.schemas import columns, schemas
 
 COLUMNS = """\
 hush_schema = 1

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hush
+from drawn_schemas import columns
 from hush import Measurement, fit
 from hush.core.errors import DomainError, SchemaError
 from hush.schema import ROW, Boolean, Categorical, Column, Date, Integer, Numeric, Schema, TimeOfDay, Unit
 from hush.schema.column import canonical
-from hush.testing.schemas import columns
 
 
 def small() -> Schema:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drawn_schemas import schemas
 from hush.core.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Schema, Unit
 from hush.schema.schema_toml import MOST_BRACKETS, MOST_PARTS, name_text, parse_toml, read_toml, value_text, write_toml
-from hush.testing.schemas import schemas
 
 EXAMPLE = """\
 hush_schema = 1                  # version of this format

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drawn_schemas import stamps
 from hush.core.errors import SchemaError
 from hush.schema import Boolean, Granularity, Schema, Stamp, TimeOfDay, Timestamp, Unit
 from hush.schema.schema_toml import read_toml, write_toml
 from hush.schema.stamps import joined
-from hush.testing.schemas import stamps
 
 LEAP_YEAR = {"start": dt.date(2024, 1, 1), "end": dt.date(2024, 12, 31)}
 ALL = ("date", "month", "weekday", "hour", "minute")

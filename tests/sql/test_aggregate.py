@@ -6,9 +6,9 @@ import duckdb
 import numpy as np
 import pytest
 
+from dense_twins import DenseEstimates
 from hush.release.sql_answers import answer_sql
 from hush.schema import Categorical, Integer, Schema
-from hush.testing.dense_twins import DenseEstimates
 
 GROUPS = ("two", "one", "more", "empty", "missing")
 SCHEMA = Schema([Integer(name="x", low=0, high=99, missing=True), Categorical(name="g", values=GROUPS)])

@@ -6,9 +6,9 @@ import duckdb
 import numpy as np
 import pytest
 
+from dense_twins import DenseEstimates
 from hush.release.sql_answers import answer_sql
 from hush.schema import Integer, Schema
-from hush.testing.dense_twins import DenseEstimates
 
 SCHEMA = Schema([Integer(name="x", low=0, high=9)])
 SHARES = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "0.35")

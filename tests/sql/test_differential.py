@@ -13,10 +13,10 @@ import duckdb
 import numpy as np
 import pytest
 
+from dense_twins import DenseEstimates
 from hush.core.errors import HushError, QueryError, SizeError
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Schema
-from hush.testing.dense_twins import DenseEstimates
 
 SCHEMA = Schema(
     [

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dense_twins import DenseEstimates
 from hush.release.sql_answers import answer_sql
 from hush.schema import Categorical, Integer, Schema
-from hush.testing.dense_twins import DenseEstimates
 
 SCHEMA = Schema([Integer(name="x", low=0, high=5), Categorical(name="g", values=tuple("abcdef"))])
 X = np.random.default_rng(2).integers(0, 6, 60)

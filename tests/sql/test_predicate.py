@@ -8,10 +8,10 @@ import duckdb
 import numpy as np
 import pytest
 
+from dense_twins import DenseEstimates
 from hush.core.errors import QueryError
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Integer, Schema
-from hush.testing.dense_twins import DenseEstimates
 
 SCHEMA = Schema(
     [

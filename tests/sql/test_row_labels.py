@@ -10,11 +10,11 @@ import duckdb
 import numpy as np
 import pytest
 
+from dense_twins import DenseEstimates
 from hush.core.errors import HushError, SizeError
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
 from hush.sql.row_labels import MOST_LABELS
-from hush.testing.dense_twins import DenseEstimates
 from hush.workloads import Workload
 
 SCHEMA = Schema(

@@ -10,10 +10,10 @@ import duckdb
 import numpy as np
 import pytest
 
+from dense_twins import DenseEstimates
 from hush.core.errors import QueryError
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Schema, TimeOfDay, Timestamp
-from hush.testing.dense_twins import DenseEstimates
 from hush.workloads import Workload
 
 DAYS = {"start": dt.date(2023, 12, 30), "end": dt.date(2024, 1, 8)}

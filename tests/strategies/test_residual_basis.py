@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dense_twins import basis_matrix
 from hush.core.errors import WorkloadError
 from hush.linops import AllRange, Dense, Identity, Prefix, Total, WidthRange
 from hush.strategies.residual_basis import ResidualBasis, design_basis
-from hush.testing.dense_twins import basis_matrix
 
 PREFIX = design_basis(Prefix(6).gram_dense()).value
 RANGES = design_basis(AllRange(6).gram_dense()).value

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dense_twins import DenseResidual
 from hush import queries
 from hush.core.domain import Domain
 from hush.core.errors import BudgetError, DataError, SizeError, WorkloadError
@@ -20,7 +21,6 @@ from hush.strategies.residual_strategy import ResidualStrategy, check_measurable
 from hush.strategies.select_residual import select_residual
 from hush.strategies.strategy import sum_binary
 from hush.testing import TinyTable, check_replay, neighbours_of
-from hush.testing.dense_twins import DenseResidual
 from hush.workloads import Workload
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})

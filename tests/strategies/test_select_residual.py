@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
+from dense_twins import powerset
 from hush import queries
 from hush.core.domain import Domain
 from hush.core.errors import BudgetError, ConvergenceError, WorkloadError
@@ -20,7 +21,6 @@ from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.select_residual import select_for_target, select_residual
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import mean_variances
-from hush.testing.dense_twins import powerset
 from hush.workloads import ProductTerm, Workload
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "d": 3})

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dense_twins import DenseResidual, basis_matrix, powerset
 from hush import queries
 from hush.core.domain import Domain
 from hush.core.errors import SizeError, WorkloadError
@@ -21,7 +22,6 @@ from hush.strategies.variance_forms import (
     privacy_coefficients,
     upper_right_hull,
 )
-from hush.testing.dense_twins import DenseResidual, basis_matrix, powerset
 from hush.workloads import ProductTerm, Workload
 
 DOMAIN = Domain({"age": 5, "sex": 2, "race": 3, "work": 5})

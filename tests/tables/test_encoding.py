@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from drawn_schemas import columns
 from hush.core.errors import DataError
 from hush.schema import Boolean, Categorical, Date, Granularity, Integer, Numeric, Outside, Schema
 from hush.tables import read
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import Names, encode, refusal
-from hush.testing.schemas import columns
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)

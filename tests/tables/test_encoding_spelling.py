@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hush
+from drawn_schemas import spellings
 from hush.cli.main import main
 from hush.core.errors import DataError
 from hush.schema import Integer, Numeric, Schema
 from hush.schema.number_spelling import NumberSpelling
 from hush.tables import read
-from hush.testing.schemas import spellings
 
 GERMAN = NumberSpelling(decimal=",", thousands=".", strip=("€", "%"))
 texts = st.lists(

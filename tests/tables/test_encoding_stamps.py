@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn_schemas import stamps
 from hush.core.errors import DataError
 from hush.schema import Schema, Stamp, TimeOfDay, Timestamp
 from hush.tables import read
-from hush.testing.schemas import stamps
 
 ALL = ("date", "month", "weekday", "hour", "minute")
 AROUND_1970 = Timestamp(name="t", start=dt.date(1969, 12, 30), end=dt.date(1970, 1, 2), parts=ALL, minutes=1)

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drawn_schemas import names
 from hush.schema import Boolean, Categorical, Date, Granularity, Integer, Numeric, Outside, Schema
 from hush.schema.column import canonical
 from hush.tables import read
-from hush.testing.schemas import names
 
 ENGINES = ("memory", "stream", "sql")
 SOURCES = ("csv", "gzip", "parquet", "parts", "arrow", "reader", "pandas", "polars", "lazy", "table", "query")

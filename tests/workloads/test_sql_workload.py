@@ -14,11 +14,11 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 import hush
+from dense_twins import DenseEstimates
 from hush.core.errors import HushError, QueryError, SizeError, WorkloadError
 from hush.linops import Dense, Identity
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
-from hush.testing.dense_twins import DenseEstimates
 from hush.workloads import ProductTerm, Workload
 from hush.workloads import sql_workload as module
 from hush.workloads.sql_workload import workload_of_sql

@@ -20,7 +20,6 @@ from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores, TopK
 from hush.privacy.sensitivity import Neighbours, sensitivity
 
-Matrix = list[list[Fraction]]  # P(report | input), a row for each input
 RENYI_ORDERS = (1.01, 1.5, 2.0, 4.0, 16.0, 64.0)
 
 
@@ -213,36 +212,3 @@ def check_selection_privacy(
                     if ratio > 1:
                         raise DivergenceError(f"D_alpha is {ratio:.3g} times the charge at alpha = {alpha}")
     return largest
-
-
-def matrix_of(law: Any, inputs: Iterable[Any]) -> Matrix:
-    """The probability of every report, for every input, from the weights that the law draws with."""
-    reports = list(law.outputs())
-    return [[law.probability(value, report) for report in reports] for value in inputs]
-
-
-def worst_ratio(matrix: Matrix) -> Fraction:
-    """The largest ratio of the probabilities of one report under two inputs."""
-    ratio: Fraction = max(max(column) / min(column) for column in zip(*matrix, strict=True))
-    return ratio
-
-
-def worst_loss(matrix: Matrix) -> float:
-    """The logarithm of the worst ratio."""
-    with mpmath.workdps(60):
-        return float(mpmath.log(_mpf(worst_ratio(matrix))))
-
-
-def within(ratio: Fraction, epsilon: Fraction) -> bool:
-    """Whether a ratio is at most e^epsilon, to 60 digits."""
-    with mpmath.workdps(60):
-        return bool(_mpf(ratio) <= mpmath.exp(_mpf(epsilon)))
-
-
-def hockey_stick(matrix: Matrix, epsilon: Fraction) -> float:
-    """The largest sum over reports of (P(r | a) - e^epsilon P(r | b))+, over all pairs of inputs."""
-    with mpmath.workdps(60):
-        bound = mpmath.exp(_mpf(epsilon))
-        rows = [[_mpf(p) for p in row] for row in matrix]
-        gaps = [mpmath.fsum(max(p - bound * q, 0) for p, q in zip(a, b, strict=True)) for a in rows for b in rows]
-        return float(max(gaps))

@@ -10,7 +10,6 @@ import numpy as np
 
 from hush.core.constraints import Constraint
 from hush.core.domain import Clique, Domain
-from hush.core.errors import DataError
 from hush.privacy.gate import LARGEST_ANSWER
 from hush.privacy.sensitivity import Neighbours
 from hush.privacy.sum_query import SumQuery
@@ -111,31 +110,6 @@ class StoppingTable(TinyTable):
         if self.reads_left < 0:
             raise self.failure
         return super().counts(cliques)
-
-
-class HeldCounts:
-    """Unprotected counts over attributes a, b, ..., of more rows than a list can hold; each row is a unit."""
-
-    def __init__(self, cells: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-        self.cells = cells
-        self.domain = Domain(dict(zip("abc", cells.shape, strict=False)))
-        self.unit = ROW
-
-    def require(self, cliques: Sequence[Clique]) -> None:
-        for clique in cliques:
-            self.domain.check(clique)
-
-    def check(self, most_rows: int = LARGEST_ANSWER) -> None:
-        """Nothing is refused."""
-
-    def counts(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray[Any, np.dtype[np.int64]]]:
-        return {tuple(clique): self.cells for clique in cliques}
-
-    def require_sums(self, queries: Sequence[SumQuery]) -> None:
-        raise DataError("a table of counts holds no values to sum")
-
-    def sums(self, queries: Sequence[SumQuery]) -> dict[SumQuery, np.ndarray[Any, np.dtype[np.int64]]]:
-        raise DataError("a table of counts holds no values to sum")
 
 
 def neighbours_of(table: TinyTable, relation: Neighbours = Neighbours.ADD_REMOVE) -> Iterator[TinyTable]:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
+from dense_twins import DenseModel
 from hush.core.constraints import Constraint
 from hush.core.domain import Clique, Domain
 from hush.inference.factors import Factors
@@ -18,7 +19,6 @@ from hush.models.graphical.graphical_model import GraphicalModel, fixed_tables
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.models.graphical.likelihood import Loss, loss_of
 from hush.privacy.measurement import Measurement
-from hush.testing.dense_twins import DenseModel
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 

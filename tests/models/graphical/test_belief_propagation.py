@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dense_twins import DenseModel
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DomainError
@@ -16,7 +17,6 @@ from hush.models.graphical import _kernels as kernels
 from hush.models.graphical import belief_propagation as program
 from hush.models.graphical.belief_propagation import Belief, in_tree_order
 from hush.models.graphical.junction_tree import JunctionTree
-from hush.testing.dense_twins import DenseModel
 
 DOMAIN = Domain({"a": 3, "b": 4, "one": 1, "c": 2, "d": 5, "e": 3})
 STRUCTURES: dict[str, list[Clique]] = {

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
+from dense_twins import DenseModel
 from hush import queries
 from hush.core.domain import Domain
 from hush.inference.factors import Factors
 from hush.models.graphical.descent import LEAST_START_COUNT, independent_start, warm_start
 from hush.privacy.measurement import Measurement
-from hush.testing.dense_twins import DenseModel
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
 

@@ -3,9 +3,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dense_twins import DenseModel
 from hush.models.graphical.fit_problem import FitProblem
 from hush.privacy.measurement import Measurement
-from hush.testing.dense_twins import DenseModel
 
 LOSSES = ["gaussian", "paper"]
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from dense_twins import DenseModel
 from hush import queries
 from hush.core.constraints import Constraint
 from hush.core.domain import Domain
@@ -17,7 +18,6 @@ from hush.models.graphical import graphical_fit
 from hush.models.graphical.graphical_fit import fit_model
 from hush.models.graphical.likelihood import AbsoluteLoss, CustomLoss
 from hush.privacy.measurement import Measurement
-from hush.testing.dense_twins import DenseModel
 
 ESTIMATORS = ["natural", "mirror", "dual averaging"]
 

@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dense_twins import disagreement
 from hush import queries
 from hush.core.arrays import Floats
 from hush.core.constraints import Constraint
@@ -13,7 +14,6 @@ from hush.models.graphical.graphical_fit import fit_model
 from hush.models.graphical.likelihood import CustomLoss, SquaredLoss, loss_of
 from hush.models.local.local_fit import fit_locally
 from hush.privacy.measurement import Measurement
-from hush.testing.dense_twins import disagreement
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 5})
 TREES: dict[str, list[Clique]] = {
