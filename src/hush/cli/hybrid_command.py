@@ -215,11 +215,11 @@ def head_list_command(
         raise click.UsageError(f"--epsilon {epsilon} --delta {delta}: expected numbers") from None
     people = OptInRecords(read_search_log(log).values())
     counted = find_head_list(people, promise, most_queries=most)
-    found = blend(counted, head_list_questions(counted.head_list, promise))
-    body = {"hush": "head list", "version": 1, "epsilon": epsilon, "delta": delta, **found.to_dict()}
+    blended = blend(counted, head_list_questions(counted.head_list, promise))
+    body = {"hush": "head list", "version": 1, "epsilon": epsilon, "delta": delta, **blended.to_dict()}
     body["opt-in"] = counted.to_dict()
     output.write(json.dumps(body, indent=1) + "\n")
-    click.echo(f"{len(found.queries)} queries found", err=True)
+    click.echo(f"{len(blended.queries)} queries found", err=True)
 
 
 @hybrid.command()
@@ -328,7 +328,7 @@ def _memory(path: Path | None) -> dict[str, str]:
 def _head_list(path: Path) -> dict[str, list[str]]:
     try:
         body = json.loads(_text(path))
-        return {str(one["query"]): [str(url) for url in one["urls"]] for one in body["queries"]}
+        return {str(entry["query"]): [str(url) for url in entry["urls"]] for entry in body["queries"]}
     except (ValueError, KeyError, TypeError):
         raise DataError(f"{path} is no head list; write one with `hush hybrid head-list`") from None
 

@@ -41,12 +41,12 @@ def show_help(context: click.Context, names: tuple[str, ...]) -> None:
     command: click.Command = main
     parent = context.find_root()
     for name in names:
-        found = command.get_command(parent, name) if isinstance(command, click.Group) else None
-        if found is None:
+        subcommand = command.get_command(parent, name) if isinstance(command, click.Group) else None
+        if subcommand is None:
             known = ", ".join(command.list_commands(parent)) if isinstance(command, click.Group) else "none"
             near = close_match(name, command.list_commands(parent)) if isinstance(command, click.Group) else None
             hint = f"did you mean {near}?" if near else f"known: {known}"
             raise click.UsageError(f"no command {name!r}; {hint}", parent)
-        parent = click.Context(found, info_name=name, parent=parent)
-        command = found
+        parent = click.Context(subcommand, info_name=name, parent=parent)
+        command = subcommand
     click.echo(command.get_help(parent))

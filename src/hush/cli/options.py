@@ -247,9 +247,9 @@ class MechanismOptions:
             raise click.UsageError("--preset and --max-size-mb both limit the size of the model; leave one of them out")
         mechanism = mechanism_of(self.mechanism, self.loss)
         for key in settings.keys() - {field.name for field in fields(mechanism)}:
-            able = [name for name, kind in BUILT_IN.items() if key in kind.__dataclass_fields__]
+            having = [name for name, kind in BUILT_IN.items() if key in kind.__dataclass_fields__]
             raise click.UsageError(
-                f"--{key.replace('_', '-')} is a setting of {', '.join(able)}; {self.mechanism} does not have it, so "
+                f"--{key.replace('_', '-')} is a setting of {', '.join(having)}; {self.mechanism} does not have it, so "
                 "leave it out"
             )
         return replace(mechanism, **settings) if settings else mechanism

@@ -113,8 +113,8 @@ class _Counter:
         values = None
         counts = self.counts
         if (lowest := _lowest(self.law)) is not None:
-            kept = np.flatnonzero(counts)
-            values, counts = kept + lowest, counts[kept]
+            reported = np.flatnonzero(counts)
+            values, counts = reported + lowest, counts[reported]
         return ReportCounts(
             question=self.question,
             total=self.total,

@@ -41,17 +41,17 @@ class OptInPoints(OptInPeople):
     """People who opted in, each with a point of d numbers between two bounds, on a grid of steps."""
 
     def __init__(self, points: Any, lower: float, upper: float, *, steps: int = 256) -> None:
-        held = np.asarray(points, dtype=np.float64)
-        if held.ndim != 2 or not held.size:
+        values = np.asarray(points, dtype=np.float64)
+        if values.ndim != 2 or not values.size:
             raise DataError("nobody opted in: give at least one point of at least one number")
-        if not np.isfinite(held).all():
+        if not np.isfinite(values).all():
             raise DataError("points: expected finite numbers; replace missing numbers first")
         check_bounds(lower, upper)
         self.lower, self.upper, self.steps = float(lower), float(upper), steps
-        inside = np.clip(held, lower, upper)
+        inside = np.clip(values, lower, upper)
         self._steps = np.rint((inside - lower) / (upper - lower) * steps).astype(np.int64)
-        self._clusters = np.zeros(len(held), dtype=np.int64)
-        self.dimensions = held.shape[1]
+        self._clusters = np.zeros(len(values), dtype=np.int64)
+        self.dimensions = values.shape[1]
         self.domain = self._domain(1)
 
     def __len__(self) -> int:

@@ -132,17 +132,17 @@ class OptInNumbers(OptInPeople):
     """
 
     def __init__(self, numbers: Any, lower: float, upper: float, *, steps: int = 1 << 16) -> None:
-        held = np.asarray(numbers, dtype=np.float64)
-        if held.ndim != 1 or not len(held):
+        values = np.asarray(numbers, dtype=np.float64)
+        if values.ndim != 1 or not len(values):
             raise DataError("nobody opted in: give at least one number, or estimate from clients alone")
-        if not np.isfinite(held).all():
+        if not np.isfinite(values).all():
             raise DataError("numbers of opt-in people: expected finite numbers; replace missing ones first")
         check_bounds(lower, upper)
         self.lower, self.upper, self.steps = float(lower), float(upper), steps
-        inside = np.clip(held, self.lower, self.upper)
+        inside = np.clip(values, self.lower, self.upper)
         places = np.rint((inside - self.lower) / (self.upper - self.lower) * steps).astype(np.int64)
         self._cells = np.bincount(places, minlength=steps + 1).astype(np.int64)
-        self._people = len(held)
+        self._people = len(values)
         self.domain = Domain({STEP: steps + 1})
 
     def __len__(self) -> int:

@@ -105,15 +105,15 @@ class SimulatedErrors:
             rows=[(name, two_digits(error)) for name, error in self.mean.items()],
             notes=[f"{spread} The typical error is the root mean squared error."],
         )
-        found = [str(float(f"{epsilon:.3g}")).removesuffix(".0") for epsilon in lists[0].x]
-        errors = [[two_digits(line.y[i]) for line in lists] for i in range(len(found))]
+        epsilons = [str(float(f"{epsilon:.3g}")).removesuffix(".0") for epsilon in lists[0].x]
+        errors = [[two_digits(line.y[i]) for line in lists] for i in range(len(epsilons))]
         return means, TextTable(
             title=f"A head list of {options.log_people:,} invented people, {100 * options.share:g} % of whom opt in",
-            columns=number_columns("epsilon", *(line.name for line in lists)) if found else (),
-            rows=[(epsilon, *row) for epsilon, row in zip(found, errors, strict=True)],
+            columns=number_columns("epsilon", *(line.name for line in lists)) if epsilons else (),
+            rows=[(epsilon, *row) for epsilon, row in zip(epsilons, errors, strict=True)],
             notes=[
                 f"Errors of the shares of the {MOST_QUERIES} most common queries, added up."
-                if found
+                if epsilons
                 else f"No list of {MOST_QUERIES} queries was found at any epsilon; more people must opt in."
             ],
         )

@@ -146,8 +146,8 @@ def _half(workload: LinearOperator, strategy: LinearOperator) -> Floats:
 def _profile(strategy: LinearOperator) -> tuple[Floats, Floats]:
     """The nonzero eigenvalues of A^T A with their eigenvectors, (rank,) and (n, rank)."""
     e, q = scipy.linalg.eigh(strategy.gram_dense(), driver="evd", check_finite=False)
-    kept = e > len(e) * np.finfo(np.float64).eps * e[-1]
-    return e[kept], q[:, kept]
+    nonzero = e > len(e) * np.finfo(np.float64).eps * e[-1]
+    return e[nonzero], q[:, nonzero]
 
 
 def _check_cells(cells: int, strategy: LinearOperator) -> None:

@@ -112,8 +112,8 @@ def _evaluate(w: Floats, weights: Floats, power: float, dual_power: float) -> Du
     queries = shares ** (1 / dual_power)
     scaled = np.sqrt(queries)[:, None] * w * np.sqrt(d)
     e, u = scipy.linalg.eigh(scaled.T @ scaled, driver="evd", check_finite=False)
-    kept = e > 4 * max(m, n) * np.finfo(np.float64).eps * e[-1]
-    s, u = np.sqrt(e[kept]), u[:, kept]
+    nonzero = e > 4 * max(m, n) * np.finfo(np.float64).eps * e[-1]
+    s, u = np.sqrt(e[nonzero]), u[:, nonzero]
     left = scaled @ (u / s)
     f = float(s.sum())
     # The primal point X, scaled to a unit diagonal, and its errors w_i X^-1 w_i^T, which rounding can only raise.

@@ -105,13 +105,13 @@ def _fitted(system: SomeSets, support: Support, *, iterations: int = 300) -> tup
     subsystem = system.only(members)
     c = fit_shares(subsystem, np.array([support[k] for k in members]), iterations=iterations)
     value = subsystem.error(c)
-    kept = c > DROPPED_SHARE
-    if not kept.all() and subsystem.error(np.where(kept, c, 0.0)) < np.inf:
-        smaller = subsystem.only(np.flatnonzero(kept).tolist())
-        fewer = fit_shares(smaller, c[kept], iterations=iterations)
+    large = c > DROPPED_SHARE
+    if not large.all() and subsystem.error(np.where(large, c, 0.0)) < np.inf:
+        smaller = subsystem.only(np.flatnonzero(large).tolist())
+        fewer = fit_shares(smaller, c[large], iterations=iterations)
         if smaller.error(fewer) <= value * (1 + 1e-9):
             return smaller.error(fewer), {
-                k: float(v) for k, v in zip(np.array(members)[kept].tolist(), fewer, strict=True)
+                k: float(v) for k, v in zip(np.array(members)[large].tolist(), fewer, strict=True)
             }
     return value, {k: float(v) for k, v in zip(members, c.tolist(), strict=True)}
 
@@ -381,8 +381,8 @@ def _base(pool: StrategyPool) -> LinearOperator:
     if isinstance(pool, LevelsAndTotalPool):
         return pool.operator(LEVELS)
     weights = np.append(0.0, 1 / pool.errors[LEVELS, 1:])
-    able = np.flatnonzero(np.isfinite(pool.errors).all(axis=1))
-    for choice in able[np.argsort(pool.errors[able] @ weights, kind="stable")].tolist():
+    supporting = np.flatnonzero(np.isfinite(pool.errors).all(axis=1))
+    for choice in supporting[np.argsort(pool.errors[supporting] @ weights, kind="stable")].tolist():
         gram = pool.operator(choice).gram_dense()
         if np.linalg.matrix_rank(gram, hermitian=True) == len(gram):
             return pool.operator(choice)

@@ -57,8 +57,8 @@ def strategy(theta: Floats) -> LinearOperator:
     [1.0, 1.0, 1.0]
     """
     s = 1 + theta.sum(axis=0)
-    kept = theta[theta.any(axis=1)]
-    return Dense(np.concatenate([np.diag(1 / s), kept / s]))
+    nonzero_rows = theta[theta.any(axis=1)]
+    return Dense(np.concatenate([np.diag(1 / s), nonzero_rows / s]))
 
 
 def optimise_theta(

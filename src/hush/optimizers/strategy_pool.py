@@ -77,8 +77,8 @@ class MergedLevels:
                 index = len(members) - 1
             classes[level] = index
         rank = np.argsort(members, kind="stable")
-        kept = classes >= 0
-        classes[kept] = np.argsort(rank, kind="stable")[classes[kept]]
+        asked = classes >= 0
+        classes[asked] = np.argsort(rank, kind="stable")[classes[asked]]
         return cls(classes, np.array(members, dtype=np.int64)[rank])
 
     def reduce(self, gram: Floats) -> Floats:
@@ -89,16 +89,16 @@ class MergedLevels:
         """Whether another block tells none of its classes apart."""
         if len(self.members) == len(self.classes):
             return True
-        kept = self.classes >= 0
+        asked = self.classes >= 0
         expanded = np.zeros_like(gram)
-        expanded[np.ix_(kept, kept)] = self.reduce(gram)[np.ix_(self.classes[kept], self.classes[kept])]
+        expanded[np.ix_(asked, asked)] = self.reduce(gram)[np.ix_(self.classes[asked], self.classes[asked])]
         return bool(np.abs(expanded - gram).max() <= 1e-9 * np.abs(gram).max())
 
     def expand(self, matrix: Floats) -> Floats:
         """A' B: a column for every level."""
         wide = np.zeros((len(matrix), len(self.classes)))
-        kept = self.classes >= 0
-        wide[:, kept] = matrix[:, self.classes[kept]]
+        asked = self.classes >= 0
+        wide[:, asked] = matrix[:, self.classes[asked]]
         return wide
 
 
@@ -281,8 +281,8 @@ class DesignedPool(StrategyPool):
 
     def _errors_direct(self, direct: LinearOperator) -> Floats:
         e, q = np.linalg.eigh(direct.gram_dense())
-        kept = e > 1e-10 * e[-1]
-        q, inverse = q[:, kept], 1 / e[kept]
+        nonzero = e > 1e-10 * e[-1]
+        q, inverse = q[:, nonzero], 1 / e[nonzero]
         errors = np.full(len(self.blocks), np.inf)
         for b in range(len(self.blocks)):
             half = q.T @ self.grams.gram(self.axis, b)

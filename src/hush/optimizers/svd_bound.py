@@ -98,8 +98,8 @@ def simplified_svd_bound(gram: Floats) -> float:
     >>> round(svd_bound(w.T @ w), 2), round(simplified_svd_bound(w.T @ w), 2)
     (2.61, 2.5)
     """
-    kept = distinct_cells(gram)
-    return svd_bound(gram[np.ix_(kept, kept)])
+    cells = distinct_cells(gram)
+    return svd_bound(gram[np.ix_(cells, cells)])
 
 
 def distinct_cells(gram: Floats) -> np.ndarray[Any, np.dtype[np.intp]]:
@@ -107,11 +107,11 @@ def distinct_cells(gram: Floats) -> np.ndarray[Any, np.dtype[np.intp]]:
     _check(gram)
     norms = gram.diagonal()
     slack = 1e-12 * float(norms.max())
-    kept: list[int] = []
+    distinct: list[int] = []
     for j in np.flatnonzero(norms > slack).tolist():
-        if not (np.abs(norms[j] + norms[kept] - 2 * gram[j, kept]) <= slack).any():
-            kept.append(j)
-    return np.array(kept, dtype=np.intp)
+        if not (np.abs(norms[j] + norms[distinct] - 2 * gram[j, distinct]) <= slack).any():
+            distinct.append(j)
+    return np.array(distinct, dtype=np.intp)
 
 
 def looseness(gram: Floats) -> float:
@@ -168,8 +168,8 @@ class _Spectrum:
         centred = gram - np.outer(ones, along) - np.outer(along, ones) + self.top * np.outer(ones, ones)
         e, q = scipy.linalg.eigh(centred)
         e, q = e[1:], q[:, 1:]
-        kept = e > 1e-12 * e[-1]
-        tie = float(np.sum((q[:, kept].T @ along) ** 2 / e[kept])) / self.top if self.top > 0 else 0.0
+        nonzero = e > 1e-12 * e[-1]
+        tie = float(np.sum((q[:, nonzero].T @ along) ** 2 / e[nonzero])) / self.top if self.top > 0 else 0.0
         self.tie = min(1.0, tie * (1 + 1e-9) + 1e-9)
         self.others = np.maximum(e, 0)
 

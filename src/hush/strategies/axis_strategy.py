@@ -216,8 +216,8 @@ class AxisStrategy:
     def _singular(self) -> tuple[Floats, Floats, Floats]:
         """The singular value decomposition of M / L, without the null space."""
         u, s, vt = np.linalg.svd(self.scaled.dense(), full_matrices=False)
-        kept = s > RANK_TOLERANCE * s[0]
-        return u[:, kept], s[kept], vt[kept]
+        nonzero = s > RANK_TOLERANCE * s[0]
+        return u[:, nonzero], s[nonzero], vt[nonzero]
 
     def _check_block(self, block: LinearOperator) -> None:
         if block.shape[1] != self.size:

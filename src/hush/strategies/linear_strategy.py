@@ -132,9 +132,9 @@ class JointPrecision:
         """The variance of every query of a product of blocks, one axis per block, on small domains."""
         k = len(blocks)
         left, right, out = string.ascii_lowercase[:k], string.ascii_uppercase[:k], string.ascii_lowercase[k : 2 * k]
-        each = [f"{out[i]}{side[i]}" for side in (left, right) for i in range(k)]
+        block_subscripts = [f"{out[i]}{side[i]}" for side in (left, right) for i in range(k)]
         rows = [block.dense() for block in blocks]
-        subscripts = f"{left}{right},{','.join(each)}->{out}" if k else "->"
+        subscripts = f"{left}{right},{','.join(block_subscripts)}->{out}" if k else "->"
         return np.asarray(np.einsum(subscripts, self.marginal(names), *rows, *rows, optimize=True))
 
 

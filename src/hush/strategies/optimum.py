@@ -190,8 +190,8 @@ def gram_factor(gram: Floats) -> Floats:
         raise WorkloadError(
             f"a Gram matrix W^T W has no negative eigenvalue and is not zero; this one has {e[0]:.3g} .. {e[-1]:.3g}"
         )
-    kept = e > 4 * n * np.finfo(np.float64).eps * e[-1]
-    return np.asarray(q[:, kept] * np.sqrt(e[kept]))
+    nonzero = e > 4 * n * np.finfo(np.float64).eps * e[-1]
+    return np.asarray(q[:, nonzero] * np.sqrt(e[nonzero]))
 
 
 def optimal_gram(
@@ -333,8 +333,8 @@ def _full_rank(factor: Floats) -> Floats:
         if max(cosines, default=0.0) < 1e-6:
             return factor
     left, values, _ = scipy.linalg.svd(factor, full_matrices=False, check_finite=False)
-    kept = values > n * np.finfo(np.float64).eps * values[0]
-    return np.asarray(left[:, kept] * values[kept])
+    nonzero = values > n * np.finfo(np.float64).eps * values[0]
+    return np.asarray(left[:, nonzero] * values[nonzero])
 
 
 def _check_memory(n: int) -> None:

@@ -219,8 +219,8 @@ class ProductStrategy:
         block_of = dict(zip(clique, blocks, strict=True))
         operators: list[LinearOperator] = []
         for group, sizes in zip(self.groups, self.sizes, strict=True):
-            each = [block_of.get(name, Total(size)) for name, size in zip(group, sizes, strict=True)]
-            operators.append(each[0] if len(each) == 1 else Kronecker(each))
+            group_blocks = [block_of.get(name, Total(size)) for name, size in zip(group, sizes, strict=True)]
+            operators.append(group_blocks[0] if len(group_blocks) == 1 else Kronecker(group_blocks))
         return operators
 
     def supports(self, clique: Clique, blocks: Sequence[LinearOperator]) -> bool:

@@ -235,11 +235,11 @@ class _Contract:
             done = spent(partial.statement.event)  # type: ignore[attr-defined]
             _require(done == Ledger.open(file).total, "an interrupted release does not state what was charged")
             partial.save(folder / "partial.hush", overwrite=True)  # type: ignore[attr-defined]
-            kept = load(folder / "partial.hush")
+            loaded = load(folder / "partial.hush")
             limit, used = (plan.rho, done.rho) if plan.epsilon is None else (plan.epsilon, done.epsilon)
             left = limit - (used or 0) > limit / 2**20
-            if plan.adaptive and (left or kept.record.tables):  # type: ignore[union-attr]
-                whole = plan.release(self.table, ledger=file, resume=kept)  # type: ignore[arg-type]
+            if plan.adaptive and (left or loaded.record.tables):  # type: ignore[union-attr]
+                whole = plan.release(self.table, ledger=file, resume=loaded)  # type: ignore[arg-type]
                 total = Ledger.open(file).total
                 _require(total == spent(whole.statement.event), "a resumed release does not state what was charged")
                 _require(affordable(total, plan), "resuming overspends")

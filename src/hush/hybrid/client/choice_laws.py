@@ -130,8 +130,8 @@ class UnaryResponse:
         """The exact probability of a report."""
         chance = Fraction(1)
         for option in range(self.size):
-            one = Fraction(1, 2) if option == value else Fraction(self.rare, UNIT)
-            chance *= one if report >> option & 1 else 1 - one
+            p_set = Fraction(1, 2) if option == value else Fraction(self.rare, UNIT)
+            chance *= p_set if report >> option & 1 else 1 - p_set
         return chance
 
     def outputs(self) -> Iterator[int]:
