@@ -67,6 +67,7 @@ class ResidualStrategy:
     """
 
     kind: ClassVar[str] = "residual"
+    noise: ClassVar[NoiseKind] = NoiseKind.GAUSSIAN
 
     domain: Domain
     bases: tuple[ResidualBasis | None, ...]
@@ -111,10 +112,6 @@ class ResidualStrategy:
     def cells(self) -> Floats:
         """How many numbers are measured for each set: (sets,)."""
         return self.closure.products(np.array([0.0 if b is None else float(b.rows) for b in self.bases]))
-
-    @property
-    def noise(self) -> NoiseKind:
-        return NoiseKind.GAUSSIAN
 
     @property
     def cost(self) -> Fraction:
