@@ -41,7 +41,7 @@ def test_the_loss_ends_between_the_least_and_that_of_the_truth(restraint):
     session, _ = measured(1)
     best = session.fit(tolerance=0.001).stats["value"]
     solution = restrained_fit(session, restraint, tolerance=0.001)
-    expected = 0.5 * sum(table.numbers for table in session.measurements)
+    expected = 0.5 * sum(table.numbers for table in session.record.measurements())
     assert solution.status == SOLVED
     assert solution is session.model
     assert solution.stats["least"] == pytest.approx(best, rel=1e-3)

@@ -152,7 +152,7 @@ def test_models_keep_to_the_rules():
     assert run.model is not None
     assert run.model.value is model
     assert model.counts(("a", "b"))[0, 3] == model.counts(("a", "b"))[1, 2] == 0
-    assert len(run.measurements) == 3
+    assert len(run.record.measurements()) == 3
 
 
 def test_all_of_a_measurement_is_charged_together():

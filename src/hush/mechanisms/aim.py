@@ -299,7 +299,7 @@ class AIMRun:
         The choice of tables needs accurate columns. The target: sqrt(2/pi) sigma n_i / N = 0.1 on average over columns.
         """
         session, count = self.session, len(self.first)
-        total = estimate_total(session.domain, session.measurements)[0]
+        total = estimate_total(session.domain, session.record.measurements())[0]
         cells = sum(session.domain[name] for name in self.first) / count
         stddev = LARGEST_COLUMN_NOISE * total / (MEAN_ABSOLUTE * cells)
         most = LARGEST_COLUMN_SHARE * float(session.limit)
@@ -394,7 +394,7 @@ def restrained_fit(session: Session, restraint: float, **options: Any) -> Soluti
     """
     best = session.fit(**options)
     least = best.stats["value"]
-    enough = least + restraint * (0.5 * sum(table.numbers for table in session.measurements) - least)
+    enough = least + restraint * (0.5 * sum(table.numbers for table in session.record.measurements()) - least)
     if enough <= least:
         return best
     stopped = session.fit(callback=lambda _, value, __: value <= enough, **options)

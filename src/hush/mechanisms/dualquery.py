@@ -206,14 +206,14 @@ class DualQueryRun:
     def run(self) -> None:
         session, settings, game = self.session, self.settings, self.game
         measure_columns(session, settings.column_share, settings.name)
-        estimate = estimate_total(session.domain, session.measurements)[0]
+        estimate = estimate_total(session.domain, session.record.measurements())[0]
         total = max(round(estimate), 1)
         rho = float((1 - Fraction(settings.column_share)) * session.limit)
         turns, draws = settings.planned(rho, estimate, game.cells, self.unit)
         game.answer(game.uniform(draws))
         for turn in range(2, turns + 1):
             game.answer(self._turn(turn, turns, draws, total))
-        loss = likelihood(session.domain, session.measurements, game, total, self._draws(), self.unit)
+        loss = likelihood(session.domain, session.record.measurements(), game, total, self._draws(), self.unit)
         session.fit(loss=loss, tolerance=FIT_TOLERANCE, iterations=FIT_ITERATIONS)
 
     def _draws(self) -> list[Draw]:

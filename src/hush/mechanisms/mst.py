@@ -99,7 +99,7 @@ class MST(CapacityMechanism):
     def _tree(self, rounds: MisfitRounds) -> None:
         """Choose pairs until none joins two components; the last of d - 1 gets the rest of the budget."""
         session, pool = rounds.session, rounds.pool
-        singles = [table for table in session.measurements if len(table.clique) == 1]
+        singles = [table for table in session.record.measurements() if len(table.clique) == 1]
         model = fit_model(session.domain, singles, constraints=session.constraints).value
         tables = on_grid(rounds.levels.tables(model.many(pool.cliques)))
         cliques = (table.clique for table in session.noisy_tables)

@@ -268,6 +268,4 @@ def _privacy(plan: Plan) -> str:
 
 
 def _short(value: float | None) -> str:
-    if value is None:
-        return "not predictable"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return "not predictable" if value is None else noise_text(value)

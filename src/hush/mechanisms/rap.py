@@ -304,7 +304,7 @@ class RAPRun:
     def _total(self) -> float:
         """The number of rows, estimated from the columns alone."""
         session = self.session
-        columns = [table for table in session.measurements if len(table.clique) == 1][: len(session.domain)]
+        columns = [table for table in session.record.measurements() if len(table.clique) == 1][: len(session.domain)]
         return estimate_total(session.domain, columns)[0]
 
     def _scorable(self, cliques: Sequence[Clique], times: int = 1) -> list[Clique]:

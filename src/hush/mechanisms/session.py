@@ -27,7 +27,7 @@ from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.release.noisy_tables_record import NoisyTablesRecord
-from hush.release.record import LEAST_STDDEV, Record, Round, Scored
+from hush.release.record import Record, Round, Scored
 from hush.strategies.sum_strategy import SumStrategy
 
 Watch = Callable[[Round | None, float], None]
@@ -116,11 +116,6 @@ class Session:
         return self._account.remaining
 
     @property
-    def measurements(self) -> list[Measurement]:
-        """All noisy tables so far, as evidence for a model."""
-        return [table.floored(LEAST_STDDEV) for table in self.noisy_tables]
-
-    @property
     def cliques(self) -> list[Clique]:
         """The cliques of a model of everything measured, those of constraints included."""
         return [*(table.clique for table in self.noisy_tables), *(rule.clique for rule in self.constraints)]
@@ -192,7 +187,7 @@ class Session:
 
     def fit_with(self, fitter: Callable[..., Solution[Model]], **options: Any) -> Solution[Model]:
         """The model that `fitter` makes of all noisy tables so far, within the constraints; post-processing."""
-        fitted = fitter(self.domain, self.measurements, constraints=self.constraints, **options)
+        fitted = fitter(self.domain, self.record.measurements(), constraints=self.constraints, **options)
         self.model = fitted
         return fitted
 

@@ -75,8 +75,7 @@ def fit_locally(
     """
     check_stopping(tolerance, iterations)
     listed = list(measurements) if not isinstance(measurements, Measurement) else measurements
-    ordered = placed(domain, listed)
-    forbidden = checked(domain, constraints)
+    ordered, forbidden = placed(domain, listed), checked(domain, constraints)
     known = checked_total(total) if total is not None else estimate_total(domain, ordered)[0]
 
     # The tables to fit: those of the measured cliques, then those of constraints inside none of them.
@@ -101,8 +100,8 @@ def fit_locally(
         task = _LocalFit(polytope, smooth, tolerated_loss(tolerance, max(sharp.numbers, 1)), iterations)
         counts, stats, status = task.project(counts) if plain else task.descend(counts)
     stats["value"] = sharp.value(counts[: measured.size])
-    model = LocalModel.of_tables(factors, counts, known, forbidden, seed=seed)
-    return Solution(value=model, status=status, stats=stats)
+    fitted = LocalModel.of_tables(factors, counts, known, forbidden, seed=seed)
+    return Solution(value=fitted, status=status, stats=stats)
 
 
 def _check_size(factors: Factors) -> None:
