@@ -116,14 +116,14 @@ def sum_margins(
     sums = np.broadcast_to(coefficients, sizes).reshape(math.prod(shape), -1)
     half_steps = np.abs(sums).max(axis=1, initial=0.0) / 2
     slack = sum((other.slack for other in others), np.zeros(len(sums)))
-    beside = [np.sort(np.abs(other.coefficients), axis=1) for other in others]
+    other_kinds = [np.sort(np.abs(other.coefficients), axis=1) for other in others]
 
     # Sums of one kind have the same law: the same levels up to permutation, coefficients, other noise and slack.
     def kinds() -> Integers | None:
         by_counts = kinds_by_counts()
-        if not beside or by_counts is None:
+        if not other_kinds or by_counts is None:
             return by_counts
-        return _kinds(np.column_stack([by_counts, *beside, slack]))
+        return _kinds(np.column_stack([by_counts, *other_kinds, slack]))
 
     def kinds_by_counts() -> Integers | None:
         named = zip(clique[:groups], shape, strict=True)
@@ -135,11 +135,11 @@ def sum_margins(
     def law(row: int) -> ErrorLaw | None:
         alone = np.zeros(sums.shape)
         alone[row] = sums[row]
-        found = estimates.error_law(clique, alone.reshape(sizes)) if alone.any() else ErrorLaw([])
-        if found is None or not others:
-            return found
+        counted = estimates.error_law(clique, alone.reshape(sizes)) if alone.any() else ErrorLaw([])
+        if counted is None or not others:
+            return counted
         more = [(other.coefficients[row], np.ones(1), other.law) for other in others]
-        return ErrorLaw([*found.parts, *more], found.rounding)
+        return ErrorLaw([*counted.parts, *more], counted.rounding)
 
     laplace = estimates.laplace or any(other.law.name == "laplace" for other in others)
     margins = ErrorMargins(std_error.ravel(), half_steps, lambda: _known(kinds(), law, sums.size), laplace=laplace)
@@ -192,7 +192,7 @@ def _known(kinds: Integers | None, law: Callable[[int], ErrorLaw | None], cells:
     _, firsts, places = np.unique(kinds, return_index=True, return_inverse=True)
     if len(firsts) > MOST_LAWS or len(firsts) * cells > MOST_WORK:
         return None
-    laws = [found for row in firsts if (found := law(int(row))) is not None]
+    laws = [error_law for row in firsts if (error_law := law(int(row))) is not None]
     return (tuple(laws), places.ravel()) if len(laws) == len(firsts) else None
 
 

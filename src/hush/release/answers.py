@@ -501,7 +501,7 @@ class Answers:
             whose = f" of {', '.join(bounded)}" if len(self.quantities) > 1 else ""
             clauses.append(f"intervals{whose} hold with {self._percent}, by a bound on the error of the whole table")
         held = [quantity.name for quantity in self.quantities if not quantity.has_std_errors and quantity.known.any()]
-        of_noise = [each.name for each in self.quantities if each.error_kind is ErrorKind.NOISE]
+        of_noise = [quantity.name for quantity in self.quantities if quantity.error_kind is ErrorKind.NOISE]
         for plain, words in (
             ([name for name in held if name not in (*bounded, *of_noise)], f"hold with {self._percent}"),
             ([name for name in held if name in of_noise], "are of the noise alone"),

@@ -297,7 +297,7 @@ class _Table:
             return most
         axis = self.clique.index(grid.column)
         present = np.arange(self.counts.shape[axis]) != grid.missing
-        return np.asarray(most * present.reshape([-1 if each == axis else 1 for each in range(self.counts.ndim)]))
+        return np.asarray(most * present.reshape([-1 if index == axis else 1 for index in range(self.counts.ndim)]))
 
     def extremes(self, coefficients: Cells) -> tuple[Floats, Floats]:
         """The smallest and the largest coefficient in the sum of each group; cells of other groups have 0."""

@@ -171,7 +171,7 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
 
     def _grids(self, cuts: Sequence[Any], sizes: tuple[int, ...]) -> tuple[AxisGrid, ...]:
         """The grids with these cuts; refused unless they cover the gridded attributes."""
-        grids = tuple(AxisGrid(each) for each in cuts)
+        grids = tuple(AxisGrid(places) for places in cuts)
         if tuple(grid.size for grid in grids) != sizes[: self.gridded]:
             raise ArchiveError(UNFIT_HISTOGRAM)
         return grids

@@ -342,8 +342,8 @@ def unpack_model(archive: ArchiveReader, schema: Schema) -> dict[str, Any]:
         "measurements": content.measured.build(schema.domain),
         "caveats": content.caveats,
         "placing": (
-            {each.column: each.build(schema) for each in content.bin_means},
-            [each.build(schema.domain) for each in content.reweights],
+            {stored.column: stored.build(schema) for stored in content.bin_means},
+            [stored.build(schema.domain) for stored in content.reweights],
         ),
     }
 

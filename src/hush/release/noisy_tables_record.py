@@ -277,7 +277,7 @@ class NoisyTablesRecord(Record):
     def check_storable(self, queries: Sequence[object]) -> None:
         asked = [*(table.asked for table in self.noisy_tables), *queries]
         merged = {id(query.merging): query.merging for query in asked if isinstance(query, MergedQuery)}
-        levels = [{column: codes.tolist() for column, codes in each.codes.items()} for each in merged.values()]
+        levels = [{column: codes.tolist() for column, codes in merging.codes.items()} for merging in merged.values()]
         if any(codes != levels[0] for codes in levels):
             raise WorkloadError("a file holds one way to merge levels, and these tables merge them in several")
         for query in asked:

@@ -139,7 +139,7 @@ class Release(Queryable):
         sums = self.record.sums
         reason = sums_inconsistency(None if sums is None else sums.strategy, self.workload, self.statement.neighbours)
         if reason is None and sums is not None:
-            reason = next((each for term in self.workload.sum_terms if (each := grid_fault(term, self.schema))), None)
+            reason = next((fault for term in self.workload.sum_terms if (fault := grid_fault(term, self.schema))), None)
             lacking = self.complete and self.record.charged_at_once and not sums.complete
             reason = reason or (LACKING_TABLES if lacking else None)
         return reason or self.record.inconsistency(self) or contradiction(self.statement, self.record)

@@ -249,27 +249,27 @@ class _TableAnswers:
         """A quantile in each group; its interval is that of the noise, and reaches to the ends of bins."""
         pieces = []
         for part in parts:
-            asked = part.formulas[index]
-            assert isinstance(asked, QuantileItem)  # noqa: S101
-            source, column, masks = part.sources[index], asked.column.name, dict(asked.masks)
+            quantile = part.formulas[index]
+            assert isinstance(quantile, QuantileItem)  # noqa: S101
+            source, column, masks = part.sources[index], quantile.column.name, dict(quantile.masks)
             estimate, intervals = quantile_estimates(
-                source, self.output.groups, column, asked.share, masks, asked.ends, self.level
+                source, self.output.groups, column, quantile.share, masks, quantile.ends, self.level
             )
-            kind = ErrorKind.BINNED if asked.binned else ErrorKind.EXACT
+            kind = ErrorKind.BINNED if quantile.binned else ErrorKind.EXACT
             if self.error_kind is ErrorKind.NONE:
                 kind = ErrorKind.NONE
             elif intervals.level is not None:
                 kind = ErrorKind.BOUND
             unknown = np.full(estimate.shape, np.nan)
             pieces.append(Quantity(item.name, estimate, unknown, kind, intervals).take(part.rows))
-            if asked.binned:
+            if quantile.binned:
                 self.scope.note(
                     f"{item.name}: only the bins of {column} were counted, so inside a bin the value is interpolated; "
                     "the interval reaches to the ends of bins."
                 )
-            elif asked.continuous:
+            elif quantile.continuous:
                 self.scope.note(
-                    f"{item.name}: the smallest value that at least {float(asked.share):.4g} of the rows do not "
+                    f"{item.name}: the smallest value that at least {float(quantile.share):.4g} of the rows do not "
                     "exceed; no interpolation between two values."
                 )
         value = joined(pieces)
@@ -288,11 +288,11 @@ class _TableAnswers:
             whole = Quantity(item.name, result.estimate, result.std_error, self.error_kind, result.intervals)
             pieces.append(whole.take(part.rows))
         value = joined(pieces)
-        asked = item.node.unnest()
-        asked = asked.this if isinstance(asked, exp.Filter) else asked
+        aggregate = item.node.unnest()
+        aggregate = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
         # A variance is at least 0. The error of its root is by the delta method, and unknown at 0.
-        if isinstance(asked, (*STANDARD_DEVIATIONS, *VARIANCES)):
-            root = isinstance(asked, STANDARD_DEVIATIONS)
+        if isinstance(aggregate, (*STANDARD_DEVIATIONS, *VARIANCES)):
+            root = isinstance(aggregate, STANDARD_DEVIATIONS)
             estimate, error = np.maximum(value.estimate, 0.0), value.std_error
             if root:
                 estimate = np.sqrt(estimate)
@@ -302,7 +302,7 @@ class _TableAnswers:
         sources = {part.formulas[index].clique(groups): part.sources[index] for part in parts}
         formula = max(formulas, key=lambda formula: (formula.binned, not formula.linear))
         value = replace(value, error_kind=self._error_kind(value, formula, sources))
-        self._note_unknown(value, asked)
+        self._note_unknown(value, aggregate)
         return value
 
     def _error_kind(self, value: Quantity, formula: Formula, sources: Mapping[Clique, Estimates]) -> ErrorKind:
@@ -329,7 +329,7 @@ class _TableAnswers:
             return ErrorKind.BINNED
         return error_kind
 
-    def _note_unknown(self, value: Quantity, asked: exp.Expr) -> None:
+    def _note_unknown(self, value: Quantity, aggregate: exp.Expr) -> None:
         """Note in how many groups there is no standard error, or no answer at all, and why."""
         approximate = value.error_kind in (ErrorKind.APPROXIMATE, ErrorKind.BINNED)
         rows, few = len(value.estimate), int((np.isnan(value.std_error) & value.known).sum()) if approximate else 0
@@ -339,8 +339,8 @@ class _TableAnswers:
         absent = int((np.isnan(value.estimate) & ~value.known).sum())
         if absent:
             what = "The answer" if rows == 1 else f"{absent:,} of {rows:,} answers"
-            if isinstance(asked, (*STANDARD_DEVIATIONS, *VARIANCES)):
-                sample = not isinstance(asked, exp.VariancePop | exp.StddevPop)
+            if isinstance(aggregate, (*STANDARD_DEVIATIONS, *VARIANCES)):
+                sample = not isinstance(aggregate, exp.VariancePop | exp.StddevPop)
                 needed = "a sample needs at least 2 rows" if sample else "at least 1 row is needed"
                 above = f"{CLEAR_STANDARD_ERRORS:g} standard errors above {sample:d}"
                 reason = f"{needed}, and the estimated number of rows is not {above}"
@@ -392,10 +392,10 @@ def filtered(answers: Answers, output: Output, having: exp.Expr, scope: Scope) -
         return answers[item.name].estimate
 
     met = np.broadcast_to(having_truth(having, estimates), len(answers))
-    kept = answers.take(np.flatnonzero(met == TRUE))
+    satisfying = answers.take(np.flatnonzero(met == TRUE))
     shown = {item.name for item in output.values if not item.hidden}
-    quantities = tuple(quantity for quantity in kept.quantities if quantity.name in shown)
-    return replace(kept, quantities=quantities, notes=(*kept.notes, HAVING_NOTE))
+    quantities = tuple(quantity for quantity in satisfying.quantities if quantity.name in shown)
+    return replace(satisfying, quantities=quantities, notes=(*satisfying.notes, HAVING_NOTE))
 
 
 def ordered(answers: Answers, output: Output, query: ParsedQuery, scope: Scope) -> Answers:

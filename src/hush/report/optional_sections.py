@@ -228,12 +228,14 @@ def bounds_section(release: Release) -> Markup:
     """Bounds of all tables measured, scored or asked for: by number of columns and kind, then table by table."""
     requested = (release.domain.clique(clique) for clique in release.workload.cliques if clique)
     cliques = sorted(dict.fromkeys([*release.bounds.cliques, *requested]), key=len)
-    each, together = (release.bounds.all(cliques, level=CONFIDENCE_LEVEL, simultaneous=both) for both in (False, True))
-    pairs = list(zip(each, together, strict=True))
+    single, together = (
+        release.bounds.all(cliques, level=CONFIDENCE_LEVEL, simultaneous=both) for both in (False, True)
+    )
+    pairs = list(zip(single, together, strict=True))
     # One row for each number of columns and kind of bound, then one for each table.
     heads = ("tables over", "known from", "tables", "middle error", "largest error", "largest, all together")
     rows = []
-    groups = {(len(bound.clique), bound.kind) for bound in each}
+    groups = {(len(bound.clique), bound.kind) for bound in single}
     for order, kind in sorted(groups, key=lambda group: (group[0], list(BOUND_KINDS).index(group[1]))):
         group = [pair for pair in pairs if (len(pair[0].clique), pair[0].kind) == (order, kind)]
         shares = sorted(bound.share for bound, _ in group)

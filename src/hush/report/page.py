@@ -276,12 +276,12 @@ def promise(release: Release) -> str:
     digits = 0 if chance <= 0.99 else 1
     cases = f"{math.ceil(100 * chance * 10**digits - 1e-9) / 10**digits:.{digits}f} of 100"
     cases = "practically every case" if chance > 0.999 else cases
-    told = shown_up(epsilon)
-    told = told.rstrip("0").rstrip(".") if "." in told else told
+    amount = shown_up(epsilon)
+    amount = amount.rstrip("0").rstrip(".") if "." in amount else amount
     replaced = statement.neighbours is Neighbours.REPLACE
     aim = "which of two records that person has" if replaced else "whether that person is in the table"
     text = (
-        f"What epsilon = {told} means for one person: suppose somebody knows everybody else's records and tries to "
+        f"What epsilon = {amount} means for one person: suppose somebody knows everybody else's records and tries to "
         f"find out from this release {aim}. Tossing a coin, they would be right in 50 of 100 cases. With this release "
         f"they are right in at most {cases}. "
     )
