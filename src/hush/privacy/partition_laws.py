@@ -41,14 +41,14 @@ Terms = tuple[list[int], Fraction]  # numbers in proportion to probabilities, an
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionCosts:
-    """Costs of the candidate intervals of n cells in a row: all those of some public lengths, at every offset.
+    """Costs of the candidate intervals of n cells in a row: all intervals of some public lengths, at every offset.
 
-    `costs[k, i]` is that of the cells i .. i + lengths[k] - 1, a whole number; entries that reach beyond the last cell
-    are not used. Costs are private, all else is public. Lengths rise from 1, so that every partition can be reached.
+    `costs[k, i]` is the cost of the cells i .. i + lengths[k] - 1, a whole number; entries that reach beyond the last
+    cell are not used. Costs are private, all else is public. Lengths rise from 1, so every partition can be reached.
 
-    A unit is a chain of `rows` steps from one table to the other, each of one row added or removed. A step changes no
-    interval without the row's cell, and moves the cost of any other by at most `row_sensitivity`, and by at most
-    `own[k]` if its length is lengths[k].
+    A unit is a chain of `rows` steps from one table to the other, and each step adds or removes one row. A step leaves
+    the cost of intervals without the row's cell unchanged, and moves the cost of any other interval by at most
+    `row_sensitivity`, or by at most `own[k]` if the length of the interval is lengths[k].
     """
 
     lengths: tuple[int, ...]
@@ -297,19 +297,20 @@ class NoisyPartition:
     """The partition of least noisy cost: each candidate interval's cost gets noise once, then a dynamic program.
 
     An interval of length l has discrete Laplace noise of scale s_l = rows (Delta + Delta_l) / epsilon, where a row
-    moves the cost of any interval by at most Delta, and that of one of this length by at most Delta_l. Costs that
-    state no Delta_l have Delta_l = Delta, the scale of the theorem; those that do, have the scale of the remark.
-    `offset` adds so many s_l to the cost of each interval, which is public. Only the partition leaves.
+    moves the cost of any interval by at most Delta, and the cost of an interval of this length by at most Delta_l.
+    Costs without Delta_l have Delta_l = Delta, the scale of the theorem; costs with it have the scale of the remark.
+    `offset` adds a public cost to each interval, in multiples of s_l. Only the partition leaves.
 
     Privacy: epsilon-DP. Let neighbours x, x' differ by a row in cell t. Take any partition P, let b be its interval
-    over t, and fix the noise of all intervals but b. P is least if it is below every partition Q, ties by a fixed
-    order. If Q has b, then b cancels, no other interval of P or Q is over t, and the comparison is the same under x
-    and x'. If Q lacks b, the comparison says that the noise of b is at most cost(Q) + noise(Q) less the rest of P and
-    cost(b): one interval of Q is over t, so that this moves by at most Delta + Delta_l between x and x'. So P is chosen
-    if the noise of b is at most some integer, which moves by Delta + Delta_l; for discrete Laplace noise of scale s
-    the logarithm of that probability moves by at most (Delta + Delta_l) / s = epsilon / rows. Units of several rows,
-    and replaced ones, are `rows` such steps. What is compared are noisy costs as they are: noise that is cut off from
-    below afterwards, as in the published program, breaks this argument and the privacy.
+    over t, and fix the noise of all intervals but b. P is chosen if it costs less than every partition Q, with ties
+    broken by a fixed order. If Q has b, then b cancels, no other interval of P or Q is over t, and the comparison is
+    the same under x and x'. If Q lacks b, then P costs less if the noise of b is at most cost(Q) + noise(Q) minus
+    cost(b) minus the rest of P. One interval of Q is over t, so this bound moves by at most Delta + Delta_l between x
+    and x'. So P is chosen if the noise of b is at most some integer, which moves by at most Delta + Delta_l; for
+    discrete Laplace noise of scale s the logarithm of that probability moves by at most
+    (Delta + Delta_l) / s = epsilon / rows. Units of several rows, and replaced ones, are `rows` such steps. Noisy costs
+    are compared as they are: cutting them off from below, as the published program does, breaks this argument and the
+    privacy.
     Reference: [Li 2013, Thm 6.1 and the remark on it]; differs from [Li 2013, Program 6.3.1]: integer noise.
     """
 
@@ -359,10 +360,10 @@ def cheapest_partition(costs: Integers, lengths: tuple[int, ...]) -> Cuts:
 class TreeScores:
     """A score for every node of a tree over n cells in a row, from the root down to nodes of `fanout` cells.
 
-    Node i at depth k holds the cells from i s to (i + 1) s - 1 with s = fanout^(depths - k), those that there are.
-    Cells in the order of a space-filling curve make every node of fanout 4 a square. Scores are private whole numbers,
-    all else is public. A unit is a chain of `rows` steps of one row added or removed, each of which moves the score of
-    every node by at most one, and only those of nodes that hold the row's cell.
+    Node i at depth k holds the cells from i s to (i + 1) s - 1 that exist, with s = fanout^(depths - k). With cells in
+    the order of a space-filling curve, every node of fanout 4 is a square. Scores are private whole numbers, all else
+    is public. A unit is a chain of `rows` steps that each add or remove one row. A step moves the score of nodes that
+    hold the row's cell by at most one, and leaves all others unchanged.
     """
 
     levels: tuple[Integers, ...]  # of depth 0, 1, ...; (ceil(n / s),)
@@ -410,18 +411,18 @@ class SplittingTree:
 
     b = max(threshold - toll, score - toll depth), with Z discrete Laplace noise of scale s and `toll` the next integer
     to decay s log2(fanout). A node at the floor splits with probability about exp(-toll/s) / 2, less than one time in
-    `fanout`, so that empty parts of the tree stay small. A score counts as no more than that of the parent node. A node
-    of one cell is not split.
+    `fanout`, so empty parts of the tree stay small. A score above that of the parent node counts as the parent's. A
+    node of one cell is not split.
 
     Privacy: epsilon-DP for scores that rise, fall or both. Let neighbours differ by a row in cell t. Only the nodes
     over t, a path from the root to a leaf of the output, have other scores, by at most one. Let S(b) be the
     probability of a split and r(b) = log S(b+1) / S(b), which is 1/s for b <= threshold and falls above it;
-    log (1 - S(b-1)) / (1 - S(b)) is at most 1/s. Let m be the lesser b, under the two tables, of the deepest node of
-    the path whose b differs; m >= threshold - toll, and under the table where that node is above this floor each
-    ancestor is higher by `toll` at least per depth, for scores fall along the path; under the other table by no less
-    than that above m. So the i-th ancestor, if it differs, has b >= m + i toll under both. The logarithm of the odds
-    of the output is at most the sum of r over nodes that split, and at most 1/s more if the leaf differs; the leaf is
-    then the deepest that differs. In both cases it is at most
+    log (1 - S(b-1)) / (1 - S(b)) is at most 1/s. Let m be the smaller b, under the two tables, of the deepest node of
+    the path whose b differs; m >= threshold - toll. Under the table where that node is above this floor, b rises by at
+    least `toll` from each node of the path to its parent, since scores fall along the path; under the other table
+    ancestors are no less far above m. So the i-th ancestor, if it differs, has b >= m + i toll under both. The
+    logarithm of the odds of the output is at most the sum of r over nodes that split, and at most 1/s more if the leaf
+    differs; the leaf is then the deepest that differs. In both cases it is at most
 
         L = r(threshold - toll) + r(threshold) + r(threshold + toll) + r(threshold + 2 toll) + ...
           = 2/s + sum over i >= 1 of log(1 + q^i (1 - a) / (1 + a - q^i)),    a = exp(-1/s), q = exp(-toll/s),

@@ -84,7 +84,7 @@ class Tally:
 def left_of(budget: Budget, limit: Fraction, spent: Cost, tally: Tally) -> Fraction:
     """What is left of a limit, in the unit of the budget; below 0 where more was spent, unless the pure rule holds.
 
-    `limit` is that of the budget as it was recorded. Where nothing bounds the cost, nothing is left.
+    `limit` is the budget's limit as it was recorded. If nothing bounds the cost, nothing is left.
     """
     if budget.pure:
         return Fraction(0) if spent.epsilon is None else limit - spent.epsilon
