@@ -217,12 +217,7 @@ def future_study(
 
     Privacy: only for public or invented tables; nothing is charged and the noise is seeded. See the module.
     """
-    asked = _checked_history(table, history, budget)
-    if is_number(drifts) or isinstance(drifts, str) or not (drifts := tuple(drifts)):
-        raise WorkloadError(f"drifts={shown(drifts)}: expected a list of some drifts, numbers from 0 to 1")
-    check_whole(WorkloadError, "draws", draws, least=1)
-    check_whole(WorkloadError, "runs", runs, least=1)
-    check_number(WorkloadError, "level", level, above=0, below=1, hint=", such as 0.95")
+    asked, drifts = _checked_study(table, history, budget, drifts, draws, runs, level)
 
     # Draw the future questions of all runs and drifts first, each from its own seed.
     state = np.random.SeedSequence(checked_seed(seed)).generate_state(runs * (2 * len(drifts) + 1), dtype=np.uint64)
@@ -307,8 +302,16 @@ def _drawn_future(
     return moved, future
 
 
-def _checked_history(table: Table, history: Workload | str, budget: Budget) -> Workload:
-    """The history over the columns of a table."""
+def _checked_study(
+    table: Table,
+    history: Workload | str,
+    budget: Budget,
+    drifts: Sequence[float],
+    draws: object,
+    runs: object,
+    level: object,
+) -> tuple[Workload, tuple[float, ...]]:
+    """The history over the columns of a table, and the drifts; refuses wrong arguments before any work."""
     if not isinstance(table, Table):
         raise WorkloadError(f"table of type {type(table).__name__}: expected a public table, as hush.read returns it")
     if not isinstance(budget, Budget):
@@ -320,7 +323,12 @@ def _checked_history(table: Table, history: Workload | str, budget: Budget) -> W
     asked = parse_workload(table.schema, history) if isinstance(history, str) else history
     if asked.domain != table.domain:
         raise WorkloadError("the history is over other columns than the table; make it with the same schema")
-    return asked
+    if is_number(drifts) or isinstance(drifts, str) or not (drifts := tuple(drifts)):
+        raise WorkloadError(f"drifts={shown(drifts)}: expected a list of some drifts, numbers from 0 to 1")
+    check_whole(WorkloadError, "draws", draws, least=1)
+    check_whole(WorkloadError, "runs", runs, least=1)
+    check_number(WorkloadError, "level", level, above=0, below=1, hint=", such as 0.95")
+    return asked, drifts
 
 
 def _over(domain: Domain, chances: ColumnChances) -> ColumnChances:
