@@ -30,8 +30,8 @@ from hush.workloads import Workload
 PROGRAM = Path(__file__).with_name("loading_under_limits.py")
 SECONDS, BYTES = 5, 1 << 30
 LARGEST = 200_000  # bytes of a case; most have some thousand
-QUICK = range(150)
-LONG = range(1000, 1400)
+QUICK = range(80)
+LONG = range(1000, 1200)
 Case = tuple[str, str, bytes]  # the loader, the ending of the file, and the file
 
 
