@@ -41,7 +41,7 @@ def stopped_by(monkeypatch: pytest.MonkeyPatch, error: BaseException, after: int
 
     def stop(self: Session, played: Any) -> None:
         ended(self, played)
-        if len(self.rounds) == after:
+        if len(self.record.rounds) == after:
             raise error
 
     monkeypatch.setattr(Session, "ended", stop)

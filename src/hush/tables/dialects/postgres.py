@@ -1,4 +1,4 @@
-"""PostgreSQL: the dialect that codes and counts rows on a server.
+"""PostgreSQL: how its SQL spells what hush needs; `tables/engine_tables.py` writes the counting statements.
 
 Texts of a schema reach the server as bound values (`declare_texts`) or as the hexadecimal digits of their bytes.
 sqlglot writes names and the user's own query. CASE tests each value before a cast, so that no cast fails or rounds. A

@@ -1,4 +1,4 @@
-"""Spark: the dialect that codes and counts on a cluster.
+"""Spark: how its SQL spells what hush needs; `tables/engine_tables.py` writes the counting statements.
 
 Texts of a schema reach Spark as the hexadecimal digits of their bytes or in a view, and columns are named by their
 positions, so no statement contains a value or a name of the user. CASE tests each text before a cast, as for
