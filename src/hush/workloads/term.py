@@ -352,14 +352,14 @@ class ProductTerm(Term):
             size = domain[name]
             if block.shape[1] != size:
                 raise WorkloadError(f"attribute {name!r} has {size} levels, its query block {block.shape[1]} columns")
-            # a matrix that asks for nothing, or for numbers beyond floats
-            entries = np.abs(block.dense()) if isinstance(block, Dense) else np.ones(1)
-            if not entries.any():
-                raise WorkloadError(f"the query matrix on {name!r} is all zeros, so it asks for nothing; leave it out")
-            if entries.max() > LARGEST_WEIGHT or entries[entries > 0].min() < 1 / LARGEST_WEIGHT:
-                raise WorkloadError(
-                    f"the query matrix on {name!r} has entries beyond {LARGEST_WEIGHT:g}; bring them to one scale"
-                )
+            if isinstance(block, Dense):
+                entries = np.abs(block.dense())
+                if not entries.any():
+                    raise WorkloadError(f"the query matrix on {name!r} is all zeros: it asks for nothing; leave it out")
+                if entries.max() > LARGEST_WEIGHT or entries[entries > 0].min() < 1 / LARGEST_WEIGHT:
+                    raise WorkloadError(
+                        f"the query matrix on {name!r} has entries beyond {LARGEST_WEIGHT:g}; bring them to one scale"
+                    )
             if size == 1:
                 raise WorkloadError(f"attribute {name!r} has a single level, so it says nothing; leave it out")
 
