@@ -37,7 +37,7 @@ def plan_summary(plan: Plan, *, rows: int | None = None) -> TextTable:
     unit = "one row" if plan.max_rows_per_unit == 1 else f"all rows of one unit, at most {plan.max_rows_per_unit:,}"
     change = "adding or removing" if plan.neighbours is Neighbours.ADD_REMOVE else "changing"
     it = "it" if plan.max_rows_per_unit == 1 else "them"
-    typical = largest = "not known beforehand: what is measured depends on the data"
+    typical = largest = _unknown_error(plan)
     if plan.rmse is not None:
         typical = f"± {_short(plan.rmse)} rows on a typical count"
         most = plan.max_variance
@@ -168,11 +168,15 @@ def _tables_by_order(plan: Plan) -> TextTable:
     return TextTable(columns=columns, rows=rows)
 
 
+def _unknown_error(plan: Plan) -> str:
+    return "not known beforehand" + (": what is measured depends on the data" if plan.settings.data_aware else "")
+
+
 def _adaptive_facts(plan: Plan, rows: int | None) -> list[tuple[str, str]]:
     """In place of errors: the best accuracy of one-way tables, and what the mechanism says of itself."""
     if not plan.adaptive:
         return [("Error", plan.settings.states), *plan.settings.describe(plan)]
-    lines = [("Error", "not known beforehand: what is measured depends on the data")]
+    lines = [("Error", _unknown_error(plan))]
     if plan.settings.told_by_columns:
         columns = plan.settings.columns(plan.workload)
         best = OneWay.of(plan, columns, plan.rho / len(columns))
