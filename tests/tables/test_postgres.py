@@ -244,7 +244,9 @@ def test_a_missing_driver_is_named_with_the_extra(monkeypatch) -> None:
         if name.startswith("adbc_driver_postgresql"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
-    with pytest.raises(DataError, match=r"adbc-driver-postgresql, which is not installed; install hush\[postgres\]"):
+    with pytest.raises(
+        DataError, match=r"adbc-driver-postgresql, which is not installed; run: pip install 'hush\[postgres\]'"
+    ):
         read("postgresql://localhost/db", SCHEMA, table="t")
 
 
