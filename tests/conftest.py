@@ -81,7 +81,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of Spark come first, so that one worker has them all and Java starts once; pages need a browser."""
-    items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))
+    items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()) and "spark" not in item.name)
     pages = [item for item in items if item.get_closest_marker("browser")]
     if pages and shutil.which("chromium") is None:
         if "HUSH_BROWSER_REQUIRED" in os.environ:

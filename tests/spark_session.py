@@ -19,7 +19,8 @@ for word do
     shift
     [ "$word" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$word"
 done
-exec "{java}" "$@"
+# the first compiler alone: tests are over before the second would pay
+exec "{java}" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "$@"
 """
 SETTINGS = {
     "spark.ui.enabled": "false",

@@ -63,7 +63,7 @@ def seen() -> Seen:
     seen_so_far = Seen()
     for case, (sizes, follow, rho) in enumerate(CASES):
         domain = Domain({f"c{index}": size for index, size in enumerate(sizes)})
-        plan = AIM().plan(Workload.kway(domain, 3), Budget(rho=rho))
+        plan = AIM(rounds=8).plan(Workload.kway(domain, 3), Budget(rho=rho))
         for run in range(RUNS):
             random = np.random.Generator(np.random.PCG64([case, run]))
             table = TinyTable(domain, codes(sizes, follow, random))

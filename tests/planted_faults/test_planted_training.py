@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 
-from hush.pareto import (
-    OutputPerturbedRegression,
-    PrivateLogisticRegression,
-    PrivateMLP,
-    stand_in,
-)
+from hush.cli import stand_in_table
+from hush.pareto import OutputPerturbedRegression, PrivateLogisticRegression, PrivateMLP
 from hush.training import private_estimators, private_training
 from hush.training.private_training import Network
 from planting import Bug, Patch
@@ -76,7 +72,7 @@ def charged_afterwards(patch: Patch) -> None:
 
 def links_not_followed(patch: Patch) -> None:
     """A ledger is looked for beside the name that was given alone."""
-    patch.setattr(stand_in, "_names", lambda path: [path])
+    patch.setattr(stand_in_table, "_names", lambda path: [path])
 
 
 MODELS = (PrivateLogisticRegression(lot=50), PrivateMLP(hidden=(3,), lot=50), OutputPerturbedRegression())
@@ -114,7 +110,9 @@ FAULTS = {
         shortened_by_the_largest_number,
         ESTIMATORS + "test_a_long_row_of_many_small_numbers_moves_the_weights_by_less_than_the_sensitivity",
     ),
-    "links not followed": Bug(links_not_followed, "pareto/test_stand_in.py::test_no_name_of_a_file_hides_its_ledger"),
+    "links not followed": Bug(
+        links_not_followed, "cli/test_stand_in_table.py::test_no_name_of_a_file_hides_its_ledger"
+    ),
     **{
         f"{type(model).__name__} charged afterwards": Bug(
             charged_afterwards, ESTIMATORS + "test_a_fit_is_charged_before_it_trains", {"model": model}

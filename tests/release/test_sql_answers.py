@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from itertools import product
 from typing import Any
 
 import duckdb
@@ -80,7 +79,9 @@ def estimates_of(text: str, table: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
     return np.asarray(answer_sql(text, SCHEMA, DenseEstimates(DOMAIN, table)))  # (groups, items)
 
 
-@pytest.mark.parametrize(("tail", "group"), [*product(TAILS, ["", "sex", "smoker, age"])])
+@pytest.mark.parametrize(
+    ("tail", "group"), [(TAILS[0], "smoker, age"), *zip(TAILS, ["", "sex", "smoker, age"], strict=True)]
+)
 def test_errors_of_sums_are_those_of_their_coefficients(tail: str, group: str) -> None:
     """The coefficients are found by asking the query of one cell at a time."""
     text = query_of(LINEAR, tail, group)
