@@ -38,8 +38,8 @@ from hush.privacy.gaussian_domination import dominating_mu_squared
 
 _WIDE_VARIANCE = 9  # from here on a discrete Gaussian costs at most 1 % more epsilon as a continuous one
 _MOST_NARROW = 10_000  # draws of narrow noise to list
-_MOST_RESPONSES = 100_000  # randomised responses of one epsilon; beyond, rounding errors of their chances grow
-_MOST_LOSSES = 1 << 14  # listed losses; beyond, they are rounded up to a grid
+_MOST_RESPONSES = 10_000  # randomised responses of one epsilon to list: 1,400 losses at most
+_MOST_LOSSES = 1 << 13  # listed losses; beyond, they are rounded up to a grid, so that a step holds 100 MB at most
 _NEGLIGIBLE = 1e-25  # probability that is added to delta instead of being listed
 _ROUNDING = 1e-14  # bounds the absolute rounding error of delta, a sum of probabilities each off by some 1e-16
 
