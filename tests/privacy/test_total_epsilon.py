@@ -289,6 +289,14 @@ def test_a_second_implementation_agrees(events, delta):
     assert total_epsilon(events, delta).epsilon == pytest.approx(composed.get_epsilon_for_delta(delta), rel=0.01)
 
 
+@pytest.mark.parametrize("scale", [Fraction(1, 10**150), Fraction(1, 10**400)])
+def test_events_beyond_floats_have_no_useful_epsilon_and_no_raw_error(scale):
+    """As a ledger that somebody wrote by hand may hold them."""
+    for event in (gauss(scale), laplace(scale), GaussianEvent(scale, Fraction(2))):
+        assert total_epsilon(event, 1e-6).epsilon > 1e100
+        assert total_epsilon([event, gauss(5), laplace(3)], 1e-6).epsilon > 1e100
+
+
 def test_a_thousand_entries_are_listed_once_per_kind():
     events = [gauss(10 + n) for n in range(1000)] + [laplace(50 + n % 7) for n in range(1000)]
     total = total_epsilon(events, 1e-6)

@@ -7,7 +7,7 @@ draws of narrow discrete Gaussian noise have losses that can be listed. With the
 
     delta(epsilon) = sum p H(epsilon - c),   H(x) = Phi(mu/2 - x/mu) - e^x Phi(-mu/2 - x/mu),
 
-with no grid and no transform.
+with no transform; only more than 8,192 losses are rounded up to a grid.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from hush.privacy.events import (
 from hush.privacy.gaussian_domination import dominating_mu_squared
 
 _WIDE_VARIANCE = 9  # from here on a discrete Gaussian costs at most 1 % more epsilon as a continuous one
+_LEAST_VARIANCE = Fraction(1, 4096)  # of listed noise, the least that hush draws; less is beyond any use
 _MOST_NARROW = 10_000  # draws of narrow noise to list
 _MOST_RESPONSES = 10_000  # randomised responses of one epsilon to list: 1,400 losses at most
 _MOST_LOSSES = 1 << 13  # listed losses; beyond, they are rounded up to a grid, so that a step holds 100 MB at most
@@ -85,9 +86,10 @@ def total_epsilon(events: Event | Iterable[Event], delta: float) -> TotalEpsilon
     totals = [TotalEpsilon(zcdp_epsilon(float_up(cost.rho), rest), float(delta), "zCDP")]
     if cost.epsilon is not None:
         totals.append(TotalEpsilon(float_up(cost.epsilon), float(delta), "pure"))
-    if rest > 0:
+    if rest > 0 and math.isfinite(min(total.epsilon for total in totals)):
         parts = composed.parts if isinstance(composed, ComposedEvent) else ((composed, 1),)
-        totals.append(_by_losses(parts, rest, float(delta)))
+        with np.errstate(all="ignore"):  # losses beyond floats have delta 1
+            totals.append(_by_losses(parts, rest, float(delta)))
     return min(totals, key=lambda total: total.epsilon)
 
 
@@ -96,7 +98,11 @@ def _by_losses(parts: Iterable[tuple[Event, int]], delta: float, stated: float) 
     # Sort the events: what is listed, and what becomes part of the normal loss.
     listed, narrow, wide = _Losses(np.zeros(1), np.ones(1)), Counter[GaussianEvent](), Counter[Event]()
     for event, count in parts:
-        if isinstance(event, GaussianEvent) and event.single_cell and event.variance < _WIDE_VARIANCE:
+        if (
+            isinstance(event, GaussianEvent)
+            and event.single_cell
+            and _LEAST_VARIANCE <= event.variance < _WIDE_VARIANCE
+        ):
             narrow[event] += count
             continue
         responses = event.keys * count if isinstance(event, DiscoveryEvent) else count
