@@ -1,6 +1,7 @@
 """`hush budget`: what it shows at 80 columns, which caps it sets and raises, and what it refuses in one line."""
 
 import os
+import re
 import shlex
 from fractions import Fraction
 
@@ -41,8 +42,8 @@ def test_shows_caps_charges_and_what_is_left(path):
     found = hush(path, "--entries")
     shown = words(found)
     assert found.exit_code == 0
-    assert "dataset census cap rho 0.31106 epsilon=4, delta=1e-06 spent rho 0.0225 epsilon=" in shown
-    assert "left rho 0.28856 alone worth epsilon=" in shown
+    assert "dataset census cap 100 % epsilon=4, delta=1e-06 spent 6.5 % epsilon=" in shown
+    assert re.search(r"left 93\.5 % room for 12\d more releases like the last one; alone worth epsilon=", shown)
     assert "discrete gaussian, sigma 20" in shown
     assert "12 x discrete gaussian" in shown
     assert "2 x exponential mechanism" in shown
@@ -57,8 +58,8 @@ def test_shows_caps_charges_and_what_is_left(path):
 
 def test_running_totals(path):
     lines = [line.split() for line in hush(path, "--dataset", "census", "--entries").output.splitlines()]
-    costs = [line[-2:] for line in lines if line[:1] and line[0] in {"2", "3", "4"}]
-    assert costs == [["0.00125", "0.00125"], ["0.01875", "0.02"], ["0.0025", "0.0225"]]
+    costs = [line[-4:] for line in lines if line[:1] and line[0] in {"2", "3", "4"}]
+    assert costs == [["0.4", "%", "0.4", "%"], ["5.5", "%", "5.8", "%"], ["0.8", "%", "6.5", "%"]]
 
 
 def test_fits_in_80_columns_and_sends_nothing_that_steers_a_terminal(path):
@@ -72,7 +73,7 @@ def test_charges_in_a_row_to_one_release_are_one_line(path):
     found = hush(path, "--dataset", "census")
     lines = [line.split() for line in found.output.splitlines()]
     short = next(line for line in lines if line[:1] == ["2-3"])
-    assert short[3:] == ["2026-01", "2", "entries", "0.02", "0.02"]
+    assert short[3:] == ["2026-01", "2", "entries", "5.8", "%", "5.8", "%"]
     assert "one-way marginals" not in found.output
     assert "2 x exponential mechanism" in words(found)  # by itself: no release
     assert "--entries lists them all" in found.output
@@ -82,13 +83,14 @@ def test_charges_in_a_row_to_one_release_are_one_line(path):
 
 @pytest.mark.parametrize("parts", [1, 3])
 def test_spent_is_never_shown_above_the_cap_that_it_is_within(tmp_path, parts):
-    cap = Budget(epsilon=1.0, delta=1e-9)  # rho 0.0149737...: 0.014973 rounded down, 0.014974 up
+    cap = Budget(rho=0.0149737)  # 0.014973 rounded down, 0.014974 up
     ledger = Ledger(tmp_path / "b.db", cap=cap)
     for _ in range(parts):
         ledger.charge(GaussianEvent(parts / (2 * cap.limit), Fraction(1), True), release="x.hush")
     shown = words(hush(tmp_path / "b.db"))
-    assert "cap rho 0.014973 epsilon=1, delta=1e-09 spent rho 0.014973 epsilon=" in shown
-    assert "left nothing" in shown
+    assert "cap rho 0.014973 rho=0.0149737: epsilon=" in shown
+    assert "spent rho 0.014973 epsilon=" in shown
+    assert "left nothing no room for another release like the last one" in shown
     assert "0.014974" not in shown
 
 

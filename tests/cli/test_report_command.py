@@ -35,7 +35,7 @@ def test_a_page_is_written_and_the_spent_budget_said(release: Path, tmp_path: Pa
     result = run(release, "-o", tmp_path / "people.html")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(
-        f"wrote {tmp_path / 'people.html'}; nothing was spent, the release had spent rho=0.25"
+        f"wrote {tmp_path / 'people.html'}; nothing was spent, the release had spent epsilon="
     )
     assert "What this release says" in (tmp_path / "people.html").read_text(encoding="utf-8")
 

@@ -180,7 +180,7 @@ VECTORS = [
 @pytest.mark.parametrize(("epsilon", "stddev", "first"), VECTORS)
 def test_first_shares_of_fifteen_columns(epsilon, stddev, first):
     domain = Domain({f"x{i:02}": 2 for i in range(15)})
-    account = Allowance(Budget(epsilon=epsilon, delta=1e-9))
+    account = Allowance(Budget(rho=Budget(epsilon=epsilon, delta=1e-9).rho))
     session = Session(Gate(TinyTable(domain, []), account), account, domain=domain, max_rows=1)
     run = AIMRun(AIM(), session, Workload.kway(domain, 3))
     assert session.law(run.measuring).stddev == pytest.approx(stddev, rel=1e-4)

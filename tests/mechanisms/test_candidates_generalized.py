@@ -85,6 +85,9 @@ def test_a_run_refuses_an_epsilon_too_small_before_it_is_charged():
     class Untouched:
         bound, record, merging = Sensitivity(Fraction(1), Fraction(1)), NoisyTablesRecord(DOMAIN), None
 
+        def choice_rho(self, cost: Fraction) -> Fraction:
+            return cost
+
     rounds = MisfitRounds(Untouched(), Candidates(CLIQUES, np.ones(6)), "x", generalized=True)
     with pytest.raises(BudgetError, match="too small for the generalised"):
         rounds.play(np.arange(6), {}, np.zeros(6), np.zeros(6), choosing=Fraction(1, 10**24), measuring=Fraction(1, 10))

@@ -14,6 +14,7 @@ from hush.core.errors import ArchiveError, BudgetError, HushError, InterruptedRe
 from hush.files.codec import unpack
 from hush.mechanisms import dualquery
 from hush.mechanisms.dualquery import CellScorer, DrawLikelihood, DualQuery, QueryGame, best_row
+from hush.privacy.gaussian_domination import Demand
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.release.noisy_tables_record import DrawsFile
 from hush.release.record import Draw, Round
@@ -37,9 +38,15 @@ def released(mechanism: DualQuery = SHORT, table: Any = TABLE, budget: Budget = 
 
 
 def check_spent(release: Any, budget: Budget) -> None:
+    """All of the budget is spent: in zCDP, or in Gaussian DP, where the order of choices and noise matters."""
+    demand, nearly = Demand.of(release.statement.event), 1 - Fraction(1, 2**29)
+    assert demand is not None
+    if budget.approximate:
+        assert demand.least <= budget.fixed_limit
+        assert demand.cost(Fraction(0)) >= budget.limit * nearly
+        return
     total = spent(release.statement.event).rho
-    assert total <= Fraction(budget.rho)
-    assert total >= Fraction(budget.rho) * (1 - Fraction(1, 2**30))
+    assert Fraction(budget.rho) * nearly <= total <= Fraction(budget.rho)
 
 
 def draw(clique: tuple[str, ...], cell: int, sign: float, turn: int, epsilon: float) -> Draw:

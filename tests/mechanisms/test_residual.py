@@ -21,6 +21,8 @@ from hush.mechanisms import Residual
 from hush.mechanisms.plan import Plan
 from hush.privacy.events import ComposedEvent, GaussianEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
+from hush.privacy.gaussian_domination import Demand
+from hush.privacy.total_epsilon import total_epsilon
 from hush.schema import Unit
 from hush.testing import StoppingTable, TinyTable, check_replay, neighbours_of
 
@@ -56,6 +58,13 @@ def test_the_charge_is_what_was_measured_and_fits_the_budget_closely(
     plan = residual_plan(workload, budget, neighbours=relation)
     release = plan.release(TABLE)
     total = spent(release.statement.event)
+    if budget.approximate:  # calibrated to the discrete noise that is drawn, whose privacy loss is exact
+        demand, by_losses = Demand.of(release.statement.event), total_epsilon(release.statement.event, budget.delta)
+        assert demand is not None
+        assert budget.fixed_limit * (1 - Fraction(1, 10**5)) <= demand.gaussian <= budget.fixed_limit
+        assert budget.epsilon * (1 - 1e-5) <= by_losses.epsilon <= budget.epsilon
+        assert total <= plan.rho <= budget.fixed_limit
+        return
     assert total <= Fraction(budget.rho)
     assert total >= Fraction(budget.rho) * (1 - Fraction(1, 10**9))
     assert plan.rho == Fraction(budget.rho)

@@ -143,8 +143,14 @@ def budget_in_floats(patch: Patch) -> None:
     patch.setattr(
         account,
         "check_affordable",
-        lambda budget, limit, *rest, **named: true(budget, limit * (1 + Fraction(1, 10**9)), *rest, **named),
+        lambda charged, *rest, **named: true(_with_slack(charged), *rest, **named),
     )
+
+
+def _with_slack(charged: Any) -> Any:
+    slack = charged.copy()
+    slack.limit *= 1 + Fraction(1, 10**9)
+    return slack
 
 
 def epsilon_zero(patch: Patch) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from hush.mechanisms import candidates
-from hush.privacy import account, gate, privacy_filter, selection
+from hush.privacy import gate, gaussian_domination, gaussian_filter, privacy_filter, selection
+from hush.privacy.budget import Budget
 from hush.privacy.events import ComposedEvent
 from hush.privacy.sensitivity import Neighbours, RowNorms
 from planting import Bug, Patch, suite
@@ -60,8 +61,20 @@ def late_deltas(patch: Patch) -> None:
         first = privacy_filter._pure_first(limit, tally)
         return not spent.delta or (first is not None and spent.delta <= Fraction(budget.delta or 0))
 
-    for module in (privacy_filter, account):
-        patch.setattr(module, "keeps_delta", wrong)
+    patch.setattr(privacy_filter, "keeps_delta", wrong)
+
+
+def cheap_choices(patch: Patch) -> None:
+    """A choice charged a third of what it costs in Gaussian DP."""
+    true = gaussian_domination._bounded_cost
+    patch.setattr(gaussian_domination, "_bounded_cost", lambda rho, left: true(rho, left) / 3)
+    patch.setattr(gaussian_domination.Demand, "least", property(lambda demand: Fraction(0)))
+
+
+def two_rules_with_one_delta(patch: Patch) -> None:
+    """Plain addition beside Gaussian DP, each with the whole delta, of which events may use as much as they like."""
+    patch.setattr(gaussian_filter, "CONVERTED_DELTA", Fraction(1))
+    patch.setattr(gaussian_filter.GaussianFilter, "keeps_delta", True)
 
 
 def views_unwatched(patch: Patch) -> None:
@@ -153,6 +166,16 @@ FAULTS = {
         late_deltas,
         FILTER + "test_a_delta_is_refused_after_other_noise_although_another_delta_came_first",
         {"between": suite("privacy/test_privacy_filter.py").gauss(0.1)},
+    ),
+    "choices at a third of their cost": Bug(
+        cheap_choices,
+        "privacy/test_gaussian_filter.py::test_the_best_attack_stays_within_delta",
+        {"budget": Budget(epsilon=1.0, delta=0.05)},
+    ),
+    "two rules with one delta": Bug(
+        two_rules_with_one_delta,
+        "privacy/test_gaussian_filter.py::test_the_best_attack_stays_within_delta",
+        {"budget": Budget(epsilon=1.0, delta=0.01)},
     ),
     "views of merged levels unwatched": Bug(
         views_unwatched, GATE + "test_what_is_watched_at_a_view_of_merged_levels_is_stamped"

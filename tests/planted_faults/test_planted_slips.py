@@ -13,7 +13,17 @@ import pytest
 from hush.histograms import bucket_trees, interval_costs
 from hush.mechanisms import MWEM, DualQuery, Independent, candidates, dualquery, mwem, release_job
 from hush.mechanisms.session import Session
-from hush.privacy import account, budget, conversions, exact_sampling, gate, noise, partition_laws, selection
+from hush.privacy import (
+    account,
+    budget,
+    conversions,
+    exact_sampling,
+    gate,
+    noise,
+    partition_laws,
+    privacy_filter,
+    selection,
+)
 from hush.privacy.events import LaplaceEvent, NoisyChoiceEvent, SelectionEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.sensitivity import Neighbours, RowNorms
@@ -93,9 +103,9 @@ def last_charge_fits(patch: Patch) -> None:
     """Off by one: as long as anything is left, the next charge goes through."""
     true = account.check_affordable
 
-    def wrong(budget: Any, limit: Fraction, spent: Any, tally: Any, *rest: Any, **named: Any) -> None:
-        if account.left_of(budget, limit, spent, tally) <= 0:
-            true(budget, limit, spent, tally, *rest, **named)
+    def wrong(charged: Any, *rest: Any, **named: Any) -> None:
+        if charged.left <= 0:
+            true(charged, *rest, **named)
 
     patch.setattr(account, "check_affordable", wrong)
 
@@ -243,8 +253,8 @@ def noise_rounded_down(patch: Patch) -> None:
 
 def remaining_rounded_up(patch: Patch) -> None:
     """What is left of a budget rounded to a float, upwards."""
-    true = account.left_of
-    patch.setattr(account, "left_of", lambda *given: Fraction(np.nextafter(float(true(*given)), np.inf)))
+    true = privacy_filter.left_of
+    patch.setattr(privacy_filter, "left_of", lambda *given: Fraction(np.nextafter(float(true(*given)), np.inf)))
 
 
 def no_error_admitted(patch: Patch) -> None:

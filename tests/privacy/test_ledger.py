@@ -34,6 +34,8 @@ from hush.privacy.events import (
 )
 from hush.privacy.ledger import Ledger, open_ledger, terms_of
 from hush.privacy.ledger_chain import Chain, cap_fields, printable
+from hush.privacy.noise import law_costing
+from hush.privacy.sensitivity import Sensitivity
 from hush.schema import Unit
 from hush.testing import TinyTable
 
@@ -102,12 +104,15 @@ def test_totals_are_exact(path):
     assert ledger.total.rho == 1
 
 
+ONE = Sensitivity(Fraction(1), Fraction(1))
+
+
 @pytest.mark.parametrize("parts", [1, 3, 7, 10])
 def test_equal_shares_fit_and_the_least_more_does_not(path, parts):
     cap = Budget(epsilon=1.0, delta=1e-9)
     ledger = Ledger(path, cap=cap)
     for share in cap.split(parts):
-        ledger.charge(GaussianEvent(1 / (2 * share.limit), Fraction(1)))
+        ledger.charge(law_costing(share.limit, cap, ONE).event(ONE))
     more = ledger.remaining + Fraction(math.ulp(0.0))
     with pytest.raises(BudgetError) as refused:
         ledger.charge(GaussianEvent(1 / (2 * more), Fraction(1)))

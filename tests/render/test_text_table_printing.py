@@ -141,11 +141,11 @@ def test_spent_amounts_are_rounded_up() -> None:
     """rho = 1/6 = 0.166666..., and the epsilon shown is never below that of the exact rho."""
     made = statement(event=GaussianEvent(Fraction(3), Fraction(1)), budget=Budget(epsilon=2.5, delta=1e-6))
     spent = dict(made.lines())["Spent"]
-    assert "rho=0.16667 zCDP" in spent
+    assert "rho=0.16667 of zCDP" in spent
     epsilon = float(re.search(r"epsilon=([0-9.]+)", spent)[1])  # type: ignore[index]
     assert 0 <= epsilon - Budget(rho=made.rho).epsilon_at(1e-6) < 1e-4
     third = statement(event=GaussianEvent(Fraction(3, 2), Fraction(1)))
-    assert "rho=0.33334 zCDP" in dict(third.lines())["Spent"]
+    assert "rho=0.33334 of zCDP" in dict(third.lines())["Spent"]
     assert "without bound" in dict(statement(event=NonPrivateEvent("x")).lines())["Spent"]
 
 
@@ -166,7 +166,7 @@ def test_a_budget_is_shown_as_stated_and_a_large_delta_is_warned_of() -> None:
     workload = Workload.kway(hush.Domain({"a": 3, "b": 2}), 1)
     budget = Budget(epsilon=1.23456789, delta=0.4999999)
     loose = " ".join(hush.plan(workload, budget).details().split())
-    assert "Privacy epsilon=1.23456789, delta=0.4999999; spends" in loose
+    assert "Privacy epsilon=1.23456789, delta=0.4999999 (noise" in loose
     assert "delta=0.4999999 is the chance of an arbitrary leak; use far less, such as 1e-9" in loose
     assert dict(statement(budget=budget).lines())["Budget"] == "epsilon=1.23456789, delta=0.4999999"
     assert "at delta=0.4999999" in dict(statement(budget=budget).lines())["Spent"]

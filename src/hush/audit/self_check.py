@@ -160,8 +160,8 @@ def check_ledger(path: str | Path, *, expected_head: str | None = None) -> list[
     for book in books:
         cap, left = book.budget, book.remaining
         spent = book.limit - left
-        unit = "epsilon" if cap.pure else "rho"
-        rest = "nothing" if used_up(left, cap.limit) else f"{unit}={shown_down(left)}"
+        unit = cap.unit
+        rest = "nothing" if used_up(left, book.limit) else f"{unit}={shown_down(left)}"
         findings.append(
             Finding(
                 section=section,

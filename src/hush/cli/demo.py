@@ -81,8 +81,8 @@ def _run(folder: Path) -> None:
     _head(console, "3. The release: charge the ledger, count, add exact noise")
     with progress_bar("measuring") as progress:
         plan.release(table, ledger=ledger, name=output.name, progress=progress).save(output)
-    share = 1 - ledger.remaining / ledger.budget.limit
-    console.print(f"Wrote {output.name}. Ledger: {float(share):.0%} of the cap is spent (in rho), head {ledger.head}.")
+    share = 1 - ledger.remaining / ledger.limit
+    console.print(f"Wrote {output.name}. Ledger: {float(share):.0%} of the cap is spent, head {ledger.head}.")
 
     # Everything below only reads the release.
     _head(console, "4. Questions: each number with its error bar, at no further cost")

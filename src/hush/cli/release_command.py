@@ -309,7 +309,7 @@ def _run(job: ReleaseJob, table: Table) -> hush.Release:
             if job.resume is not None:
                 tables = len(job.resume.noisy_tables)
                 held = f"{tables:,} noisy tables are kept" if tables else "no table was measured"
-                share = job.resume.statement.rho / job.plan.budget.rho
+                share = job.resume.statement.rho / float(job.plan.budget.limit)
                 cost = f"which cost {share:.0%} of {job.plan.budget}; the rest is spent now"
                 say(f"Resuming {job.plan.mechanism}: {held}, {cost}.")
             if job.plan.rmse is None:

@@ -17,7 +17,7 @@ from hush.mechanisms.baselines import Direct
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.matrix import LARGEST_CELLS, Matrix
 from hush.mechanisms.mechanism import Mechanism, StrategyMechanism
-from hush.mechanisms.plan import Plan, Progress, Ranked, choose_noise, per_row, split_sums
+from hush.mechanisms.plan import Plan, Progress, Ranked, choose_noise, per_row, spendable, split_sums
 from hush.mechanisms.plan_errors import rmse_bound
 from hush.mechanisms.residual import Residual
 from hush.privacy.budget import Budget
@@ -119,7 +119,7 @@ class Auto(Mechanism):
             return ""
         kind, spent = choose_noise(candidate.noise.value, budget)
         rows, neighbours = options["max_rows_per_unit"], options["neighbours"]
-        counts, _ = split_sums(workload, spent, kind, neighbours, rows)
+        counts, _ = split_sums(workload, spendable(spent, adaptive=False), kind, neighbours, rows)
         bound = rmse_bound(workload, kind, per_row(kind, counts, rows), neighbours)
         if bound is None or bound[0] < best * (1 - LEAST_SEARCH_GAIN):
             return ""

@@ -12,7 +12,7 @@ import numpy as np
 from hush.core.domain import Clique
 from hush.core.errors import WorkloadError
 from hush.mechanisms.mechanism import MEASURED_BYTES, Mechanism, StrategyMechanism
-from hush.mechanisms.plan import Plan
+from hush.mechanisms.plan import CALIBRATION_MARGIN, Plan
 from hush.mechanisms.session import Session
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.models.graphical.model_size import fit_bytes
@@ -152,7 +152,9 @@ class Independent(Mechanism):
         """Measure all columns at once, unless an interrupted run did."""
         columns = [(name,) for name in session.domain]
         if not session.noisy_tables:
-            session.measure(columns, session.limit / len(columns), note=f"{self.name}: {len(columns)} columns")
+            alone = plan.budget.approximate and plan.sums is None  # one charge, fixed beforehand: the whole delta
+            most = plan.budget.fixed_limit * (1 - CALIBRATION_MARGIN) if alone else session.limit
+            session.measure(columns, most / len(columns), note=f"{self.name}: {len(columns)} columns")
         session.fit()
 
 

@@ -241,7 +241,9 @@ class MisfitRounds:
         weights, unit = self.pool.weights[indices], float(session.bound.l1)
         scorer = MisfitScorer(cliques, tables, weights, penalties, self.levels.merging)
         # Choose one candidate privately, and note how far the others may be off.
-        law = (GeneralizedExponentialMechanism if self._generalized else ExponentialMechanism).for_rho(choosing)
+        law = (GeneralizedExponentialMechanism if self._generalized else ExponentialMechanism).for_rho(
+            session.choice_rho(choosing)
+        )
         if self._generalized:
             check_epsilon(law.epsilon, len(cliques))
         pick = session.gate.select(scorer, law, note=f"{self._name}: choice {number}")

@@ -21,7 +21,7 @@ from hush.core.errors import ArchiveError, BudgetError, DataError, HushError, Si
 from hush.core.memory import available_memory, readable
 from hush.core.validation import check_choice, check_number, is_number
 from hush.inference.factors import Factors
-from hush.mechanisms.plan import Plan, choose_noise, per_row, rows_per_unit, split_sums
+from hush.mechanisms.plan import Plan, choose_noise, per_row, rows_per_unit, spendable, split_sums
 from hush.models.graphical.belief_propagation import in_tree_order, with_domain
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.junction_tree import JunctionTree
@@ -100,7 +100,7 @@ class Mechanism(ABC):
         return facts | {"noise": cls.noise_words, "errors": cls.errors_known, "reference": cls.reference}
 
     def accounted(self, budget: Budget) -> Budget:
-        """The budget as the noise is accounted: here in zCDP, which rules out pure epsilon."""
+        """The budget as the noise is accounted: here for Gaussian noise, which rules out pure epsilon."""
         if budget.pure:
             raise BudgetError(
                 f"{budget}: {self.name} adds Gaussian noise, which is never pure epsilon; give a delta: "
@@ -176,8 +176,9 @@ class Mechanism(ABC):
             check_drawable(budget, sensitivity(ONE_CELL, max_rows=rows, neighbours=neighbours))
         self.check(workload, budget)
         kind = NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN
-        counts, sums = split_sums(workload, budget, kind, neighbours, rows, adaptive=self.adaptive)
-        return Plan(
+        shared_out = spendable(budget, adaptive=self.adaptive)
+        counts, sums = split_sums(workload, shared_out, kind, neighbours, rows, adaptive=self.adaptive)
+        plan = Plan(
             settings=self,
             strategy=self.strategy_for(workload, counts, neighbours, rows),
             sums=sums,
@@ -187,6 +188,7 @@ class Mechanism(ABC):
             max_rows_per_unit=rows,
             loss=self.loss_name,
         )
+        return plan.calibrated()
 
     def strategy_for(
         self, workload: Workload, budget: Budget, neighbours: Neighbours, max_rows_per_unit: int

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hush.core.domain import Domain
 from hush.core.errors import ArchiveError, BudgetError, HushError, WorkloadError
+from hush.core.rational import float_down
 from hush.core.validation import check_whole
 from hush.files.archive import VERSIONS, ArchiveReader, write_archive
 from hush.files.atomic_write import check_new
 from hush.files.codec import Stored, pack, unpack
 from hush.mechanisms.plan_errors import PlanErrors, released_delta_warning
 from hush.privacy.budget import Budget
-from hush.privacy.events import compose
+from hush.privacy.events import ComposedEvent, Event
 from hush.privacy.exact_sampling import Entropy
-from hush.privacy.gate import DeclaredStatistic, Request
+from hush.privacy.gate import Request
+from hush.privacy.gaussian_domination import Demand
 from hush.privacy.ledger import Ledger
 from hush.privacy.sensitivity import Neighbours, sensitivity
+from hush.privacy.total_epsilon import total_epsilon
 from hush.release.record import Round
 from hush.release.release import Release
 from hush.release.strategy_record import strategy_inconsistency
@@ -44,10 +49,13 @@ PLAN_KIND = "plan"
 PLAN_VERSION = VERSIONS[PLAN_KIND]
 NOISE_CHOICES = ("auto", *NoiseKind)
 BUDGET_ROUNDING = Fraction(1, 10**9)  # the rho of an epsilon may differ in its last digits between versions
+CALIBRATION_MARGIN = Fraction(1, 2**30)  # left unspent, for other machines that round differently
+CALIBRATION_STEPS = 12  # of a bisection, for narrow noise
+NARROW_EXCESS = Fraction(1, 500)  # what discrete noise costs beyond continuous noise, from which it counts as narrow
 
 
 def choose_noise(noise: str, budget: Budget) -> tuple[NoiseKind, Budget]:
-    """The kind of noise, and the budget as that noise is accounted: zCDP for Gaussian, pure epsilon for Laplace.
+    """The kind of noise, and the budget as that noise is accounted: pure epsilon for Laplace noise.
 
     "auto" takes Laplace noise for pure epsilon and Gaussian noise otherwise. Laplace noise asked for under
     (epsilon, delta) is planned as pure epsilon, which is the stronger promise.
@@ -71,6 +79,13 @@ def per_row(kind: NoiseKind, budget: Budget, max_rows_per_unit: int) -> Fraction
     if kind is NoiseKind.LAPLACE:
         return Fraction(budget.epsilon or 0.0) / max_rows_per_unit
     return Fraction(budget.rho) / max_rows_per_unit**2
+
+
+def spendable(budget: Budget, *, adaptive: bool) -> Budget:
+    """A budget as mechanisms share it out: (epsilon, delta) as the mu^2/2 of Gaussian DP, which is a rho for noise."""
+    if not budget.approximate:
+        return budget
+    return Budget(rho=float_down(budget.limit if adaptive else budget.fixed_limit))
 
 
 def split_sums(
@@ -184,6 +199,45 @@ class Plan(PlanErrors):
         sums = [] if self.sums is None else self.sums.requests()
         return sums if self.strategy is None else [*sums, *self.strategy.requests()]
 
+    @cached_property
+    def event(self) -> ComposedEvent:
+        """Everything that is measured as one event, as far as it is known beforehand."""
+        events: Counter[Event] = Counter()
+        for part in (self.sums, self.strategy):
+            for (norms, law), count in Counter() if part is None else part.law_counts().items():
+                bound = sensitivity(norms, max_rows=self.max_rows_per_unit, neighbours=self.neighbours)
+                events[law.event(bound)] += count
+        return ComposedEvent(tuple(events.items()))
+
+    def calibrated(self) -> Plan:
+        """The same plan with the least noise, in the same proportions, that keeps the (epsilon, delta) of its budget.
+
+        The cost of the discrete noise in Gaussian DP, all of it together, becomes that of the budget with its whole
+        delta. If the noise is narrow, privacy loss distributions allow less.
+        """
+        demand = Demand.of(self.event)
+        if self.strategy is None or not self.budget.approximate or demand is None or demand.bounded:
+            return self
+        most = self.budget.fixed_limit * (1 - CALIBRATION_MARGIN)
+        factor = min(most / demand.gaussian, Fraction(1))
+        if factor > 1 - NARROW_EXCESS:
+            return self._scaled(factor)
+        low, high = factor, Fraction(1)
+        for _ in range(CALIBRATION_STEPS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._scaled(middle)._keeps(self.budget) else (low, middle)
+        return self._scaled(low)
+
+    def _scaled(self, factor: Fraction) -> Plan:
+        """The same plan with noise that costs `factor` times as much in zCDP."""
+        parts = {"strategy": self.strategy, "sums": self.sums}
+        return self._changed(**{n: part and part.costing(part.cost * factor) for n, part in parts.items()})
+
+    def _keeps(self, budget: Budget) -> bool:
+        """Whether noise that is fixed beforehand keeps (epsilon, delta), by the tightest route."""
+        epsilon = (budget.epsilon or 0.0) * (1 - float(CALIBRATION_MARGIN))
+        return total_epsilon(self.event, budget.delta or 0.0).epsilon <= epsilon
+
     @property
     def epsilon(self) -> Fraction | None:
         """The most pure epsilon that releasing costs under Laplace noise, 0 without any; None for other noise."""
@@ -198,7 +252,10 @@ class Plan(PlanErrors):
 
     @property
     def rho(self) -> Fraction:
-        """The most zCDP that releasing costs: epsilon^2 / 2 under Laplace noise, all of the budget if adaptive."""
+        """The most that releasing costs in zCDP, epsilon^2 / 2 under Laplace noise; all of the budget if adaptive.
+
+        An adaptive release under (epsilon, delta) spends mu^2/2 of Gaussian DP, and at most that in zCDP.
+        """
         if self.epsilon is not None:
             return self.epsilon**2 / 2
         if self.strategy is None:
@@ -212,8 +269,9 @@ class Plan(PlanErrors):
         if self.strategy is None:
             return self.settings.plan(self.workload, budget, neighbours=neighbours, max_rows_per_unit=rows)
         kind, spent = choose_noise(self.strategy.noise.value, budget)
-        counts, sums = split_sums(self.workload, spent, kind, neighbours, rows)
-        plan = self._changed(strategy=self.strategy.costing(per_row(kind, counts, rows)), budget=spent, sums=sums)
+        counts, sums = split_sums(self.workload, spendable(spent, adaptive=False), kind, neighbours, rows)
+        strategy = self.strategy.costing(per_row(kind, counts, rows))
+        plan = self._changed(strategy=strategy, budget=spent, sums=sums).calibrated()
         return plan if self.budget.pure else plan.stated_as(budget)
 
     def stated_as(self, budget: Budget) -> Plan:
@@ -238,23 +296,22 @@ class Plan(PlanErrors):
         most = None if budget.epsilon is None else Fraction(budget.epsilon) * (1 + BUDGET_ROUNDING)
         if self.epsilon is not None and most is not None and self.epsilon <= most:
             return True
-        return not budget.pure and self.rho <= Fraction(budget.rho) * (1 + BUDGET_ROUNDING)
+        if budget.pure:
+            return False
+        if not budget.approximate or self.strategy is None:
+            return self.rho <= budget.limit * (1 + BUDGET_ROUNDING)
+        demand = Demand.of(self.event)
+        if demand is not None and demand.cost(Fraction(0)) <= budget.fixed_limit * (1 + BUDGET_ROUNDING):
+            return True
+        total = total_epsilon(self.event, budget.delta or 0.0)
+        return total.epsilon <= (budget.epsilon or 0.0) * (1 + float(BUDGET_ROUNDING))
 
     def payable(self, ledger: Ledger) -> bool:
         """Whether a ledger has room for the plan, as far as what it measures is known beforehand; charges nothing."""
         if self.strategy is None:
             return True
-        terms: dict[str, Any] = {"max_rows": self.max_rows_per_unit, "neighbours": self.neighbours}
-        events = []
-        for request in self.requests():
-            query = request.query
-            if isinstance(query, DeclaredStatistic):
-                bound = query.sensitivity(**terms)
-            else:
-                bound = sensitivity(query.row_norms, **terms)
-            events.append(request.noise.event(bound))
         try:
-            ledger.require(compose(events))
+            ledger.require(self.event)
         except BudgetError:
             return False
         return True

@@ -18,11 +18,11 @@ import numpy as np
 from hush.core.arrays import Floats
 from hush.core.errors import BudgetError, DataError, SizeError, WorkloadError
 from hush.core.memory import readable
-from hush.core.rational import float_up, shown_up
+from hush.core.rational import shown_up
 from hush.core.validation import check_number, check_whole
 from hush.optimizers.svd_bound import lower_bound
 from hush.privacy.budget import Budget, number_text
-from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
+from hush.privacy.noise import law_costing
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, sensitivity
 from hush.strategies.strategy import NoiseKind, PredictedErrors, Strategy, unit_variance
 from hush.strategies.term_table import TermGrams
@@ -192,7 +192,7 @@ class OneWay:
     def of(cls, plan: Plan, columns: Sequence[str], rho: Fraction) -> OneWay:
         """The noise of a plan's columns; never below the smallest scale."""
         bound = sensitivity(ONE_CELL, max_rows=plan.max_rows_per_unit, neighbours=plan.neighbours)
-        law = DiscreteGaussian.for_rho(min(rho, bound.l2_squared / (2 * SMALLEST_SCALE**2)), bound)
+        law = law_costing(rho, plan.budget, bound)
         return cls(stddev=law.stddev, cells=float(np.mean([plan.domain[name] for name in columns])))
 
 
@@ -245,7 +245,7 @@ def check_useful(plan: Plan, rows: int) -> None:
         enough = f"at least rho={shown_up(rho)}"
     else:
         delta = plan.budget.delta or 1e-9
-        epsilon = Budget(rho=float_up(rho)).epsilon_at(delta)
+        epsilon = plan.budget.covering(rho).epsilon or 0.0
         enough = f"at least epsilon={shown_up(epsilon)} at delta={number_text(delta)}"
     raise BudgetError(
         f"{plan.budget} is too small for {rows:,} rows: the mean absolute error of {what} would be {error:,.0%} of the "

@@ -55,7 +55,7 @@ def plan_summary(plan: Plan, *, rows: int | None = None) -> TextTable:
         ("Protects", f"{unit}: {change} {it} barely changes the result"),
         ("Typical error", typical),
         ("Largest error", largest),
-        ("Cost", f"{plan.budget if plan.rho else 'no budget: nothing is measured'}; {time}"),
+        ("Cost", f"{f'{plan.budget}{_saved(plan)}' if plan.rho else 'no budget: nothing is measured'}; {time}"),
     ]
     if plan.domain.from_private_data:
         drafted = drafted_text(plan.domain.clique(plan.domain.from_private_data))
@@ -145,7 +145,7 @@ def _sum_facts(plan: Plan) -> list[tuple[str, str]]:
         at_most = "at most " if term.grid.by_level else ""
         grid = "whole numbers" if term.grid.exact else f"steps of {term.largest_unit:.2g}"
         lines.append(("Sums", f"{term.text}: {at_most}{_short(error)} of noise in each, on {grid}"))
-    whole = plan.budget.limit / plan.max_rows_per_unit**2  # of an adaptive plan, which is in zCDP
+    whole = plan.budget.limit / plan.max_rows_per_unit**2  # of an adaptive plan
     if plan.strategy is not None:
         whole = plan.strategy.cost + plan.sums.cost
     share = float(plan.sums.cost / whole)
@@ -263,12 +263,21 @@ def _privacy(plan: Plan) -> str:
     mu = zcdp.mu  # rounded down, as befits a budget
     if Fraction(mu) ** 2 < 2 * plan.rho:
         mu = math.nextafter(mu, math.inf)
+    if plan.budget.approximate:
+        spends = f"at most mu={shown_up(mu)} of Gaussian DP" if plan.adaptive else f"rho={shown_up(plan.rho)} of zCDP"
+        return f"{plan.budget}{_saved(plan)}; spends {spends}"
     rho = plan.budget.rho if Fraction(plan.budget.rho) == plan.rho else plan.rho  # as it was stated, to the last digit
     spends = f"spends rho={shown_up(rho)} of zCDP, the same as mu={shown_up(mu)} of Gaussian DP"
-    if plan.budget.epsilon is not None:
-        return f"{plan.budget}; {spends}"
     worth = f"epsilon={shown_up(zcdp.epsilon_at(delta))} at delta={number_text(delta)}"
     return f"{plan.budget}; {spends}, that is {worth}"
+
+
+def _saved(plan: Plan) -> str:
+    """How much less noise the plan has than a plan by the conversion from zCDP; nothing for other budgets and noise."""
+    if not plan.budget.approximate or plan.epsilon is not None:
+        return ""
+    saved = 1 - math.sqrt(plan.budget.rho / plan.rho)
+    return f" (noise {saved:.1%} below the zCDP conversion)".replace("%", " %") if saved >= 5e-4 else ""
 
 
 def _short(value: float | None) -> str:

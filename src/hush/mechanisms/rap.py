@@ -364,7 +364,7 @@ class RAPRun:
         stddev = session.law((share - choosing) / count).stddev
         tables = on_grid(self._predicted(model, cliques))
         cells = np.array([tables[clique].size for clique in cliques])
-        law = TopK(count, ExponentialMechanism.for_rho(choosing / count).epsilon)
+        law = TopK(count, ExponentialMechanism.for_rho(session.choice_rho(choosing, count)).epsilon)
         # Score by worst cells, or by sums of errors if the choice could not resolve worst cells.
         blurred = 2 / float(law.epsilon) * math.log(len(cliques)) > self.largest_blur * model.total
         noise_left = cells * math.sqrt(2 / math.pi) if blurred else np.sqrt(2 * np.log(np.maximum(cells, 2)))
@@ -408,7 +408,7 @@ class RAPRun:
         # Choose privately, and name the chosen answers by levels of the domain.
         count = min(self._queries(), scorer.candidates)
         choosing = self.settings.choosing * share
-        law = TopK(count, ExponentialMechanism.for_rho(choosing / count).epsilon)
+        law = TopK(count, ExponentialMechanism.for_rho(session.choice_rho(choosing, count)).epsilon)
         number = self._played() + 1
         picks = self.levels.gate.select(scorer, law, note=f"{RAP.name}: choice {number}")
         positions = scorer.positions()

@@ -26,10 +26,12 @@ from hush.mechanisms.plan import OnRound, Plan, Progress
 from hush.mechanisms.registry import mechanism_class
 from hush.mechanisms.session import Session, Watch
 from hush.privacy.account import Allowance, used_up
-from hush.privacy.events import GaussianEvent, LaplaceEvent, compose
+from hush.privacy.events import compose
 from hush.privacy.exact_sampling import Entropy
 from hush.privacy.gate import MOST_SCORED_ROWS, Gate
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
+from hush.privacy.noise import law_costing
+from hush.privacy.sensitivity import Sensitivity
 from hush.release.record import Round
 from hush.release.release import Release
 from hush.release.statement import Statement, uncharged
@@ -289,10 +291,8 @@ class ReleaseJob:
             if book is not None and not used_up(book.remaining, plan.budget.limit):
                 account.lower(book.remaining)
         if plan.adaptive and not used_up(account.remaining, plan.budget.limit):
-            most = account.remaining
-            account.require(
-                LaplaceEvent(1 / most, Fraction(1)) if plan.budget.pure else GaussianEvent(1 / (2 * most), Fraction(1))
-            )
+            bound = Sensitivity(Fraction(1), Fraction(1))
+            account.require(law_costing(account.remaining, plan.budget, bound).event(bound))
             table.check(MOST_SCORED_ROWS)
         elif resume is not None and not resume.record.tables:
             raise BudgetError(

@@ -23,7 +23,7 @@ from hush.models.graphical.model_size import BYTES_PER_MEASURED_CELL
 from hush.privacy.account import Allowance
 from hush.privacy.gate import DeclaredStatistic, Gate, LinearQuery, MarginalQuery, Query, Request, Scorer
 from hush.privacy.measurement import Measurement
-from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian, DiscreteLaplace
+from hush.privacy.noise import Noise, law_costing
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.release.noisy_tables_record import NoisyTablesRecord
@@ -66,7 +66,8 @@ class Session:
     """What a mechanism may do in one run: ask what is left, measure, choose among candidates, fit a model.
 
     The `record`, which the mechanism started, takes what is measured and chosen; the release holds it when the run ends
-    or is interrupted. The record of a resumed run begins with what its first part measured. Costs are in zCDP; the
+    or is interrupted. The record of a resumed run begins with what its first part measured. Costs are in the unit of
+    the budget (`Budget.unit`): rho of zCDP, or mu^2/2 of Gaussian DP, which is the same for wide Gaussian noise. The
     account alone counts what was spent.
 
     Privacy: the account is a filter: all requests together, however they were chosen, stay within its budget.
@@ -106,13 +107,13 @@ class Session:
 
     @property
     def limit(self) -> Fraction:
-        """What the run may spend on counts, in epsilon or zCDP; sums of values have a share of their own."""
+        """What the run may spend on counts, in the unit of the budget; sums of values have a share of their own."""
         rows, sums = self._max_rows if self._account.budget.pure else self._max_rows**2, self.record.sums
         return self._account.budget.limit - (0 if sums is None else sums.strategy.cost * rows)
 
     @property
     def remaining(self) -> Fraction:
-        """The zCDP that is left."""
+        """What is left, in the unit of the budget."""
         return self._account.remaining
 
     @property
@@ -120,12 +121,12 @@ class Session:
         """The cliques of a model of everything measured, those of constraints included."""
         return [*(table.clique for table in self.noisy_tables), *(rule.clique for rule in self.constraints)]
 
-    def law(self, rho: Fraction, query: LinearQuery | None = None) -> DiscreteGaussian:
+    def law(self, rho: Fraction, query: LinearQuery | None = None) -> Noise:
         """The noise of a table or a query at a cost; never below the smallest scale."""
         bound = self.bound
         if query is not None:
             bound = sensitivity(query.row_norms, max_rows=self._max_rows, neighbours=self.gate.neighbours)
-        return DiscreteGaussian.for_rho(min(rho, bound.l2_squared / (2 * SMALLEST_SCALE**2)), bound)
+        return law_costing(rho, self._account.budget, bound)
 
     def measure(
         self,
@@ -160,15 +161,17 @@ class Session:
         """
         requests = []
         for query, share in asked:
-            bound, pure = self.gate.bound(query), self._account.budget.pure
-            most = bound.l1 / SMALLEST_SCALE if pure else bound.l2_squared / (2 * SMALLEST_SCALE**2)
-            law = DiscreteLaplace.for_epsilon if pure else DiscreteGaussian.for_rho
-            requests.append(Request(query, law(min(share * self.limit, self.remaining, most), bound)))
+            cost = min(share * self.limit, self.remaining)
+            requests.append(Request(query, law_costing(cost, self._account.budget, self.gate.bound(query))))
         return self.gate.measure(requests, note=note)
+
+    def choice_rho(self, cost: Fraction, count: int = 1) -> Fraction:
+        """The rho of zCDP of each of `count` choices that together cost at most `cost`; see `Allowance.choice_rho`."""
+        return self._account.choice_rho(cost, count)
 
     def select(self, scorer: Scorer[Scores], rho: Fraction, *, note: str) -> tuple[int, ExponentialMechanism]:
         """A private choice among the candidates of a scorer, at a cost, and the law that it was drawn from."""
-        law = ExponentialMechanism.for_rho(rho)
+        law = ExponentialMechanism.for_rho(self.choice_rho(rho))
         return self.gate.select(scorer, law, note=note), law
 
     def ended(self, played: Round) -> None:

@@ -6,6 +6,7 @@ parent account, such as the ledger of the dataset.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -16,7 +17,9 @@ from hush.core.errors import BudgetError
 from hush.core.rational import float_down, float_up
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, price
-from hush.privacy.privacy_filter import Tally, is_within, keeps_delta, left_of, pure_left
+from hush.privacy.gaussian_domination import Demand, bounded_rho
+from hush.privacy.gaussian_filter import new_filter
+from hush.privacy.privacy_filter import Filter
 
 LARGEST_SUGGESTED_CAP = 1e6  # a higher cap promises nothing, so messages never suggest one
 WITH_GAUSSIAN = "plan with Gaussian noise, such as mechanism='residual' or --mechanism residual"
@@ -31,7 +34,7 @@ class Account(Protocol):
 
     @property
     def remaining(self) -> Fraction:
-        """What is left, in the unit of `budget.limit`: epsilon for a pure budget, rho for any other."""
+        """What is left, in `budget.unit`."""
 
     def require(self, event: Event) -> None:
         """Raise BudgetError where `charge` would; records nothing."""
@@ -44,7 +47,7 @@ class Allowance:
     """The budget of one release, within one process; every charge also goes to the parent account.
 
     Charges may depend on earlier answers: sum rho_t <= rho, or sum epsilon_t <= epsilon for a pure budget, in exact
-    fractions. Under (epsilon, delta), rho and pure epsilon add up by the rules of `privacy_filter`.
+    fractions. Under (epsilon, delta) they add up in Gaussian DP, by the rules of `gaussian_filter`.
 
     Privacy: a filter; all charges together stay within the budget, however they were chosen.
 
@@ -57,10 +60,8 @@ class Allowance:
 
     def __init__(self, budget: Budget, parent: Account | None = None) -> None:
         self._budget = budget
-        self._limit = budget.limit
+        self._filter = new_filter(budget)
         self._parent = parent
-        self._cost = Cost()
-        self._tally = Tally()
         self._withheld = Fraction(0)
         self._events: list[Event] = []
         self._lock = threading.Lock()
@@ -73,7 +74,7 @@ class Allowance:
     @property
     def cost(self) -> Cost:
         """The exact sum of all charges."""
-        return self._cost
+        return self._filter.spent
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -82,7 +83,16 @@ class Allowance:
 
     @property
     def remaining(self) -> Fraction:
-        return max(left_of(self._budget, self._limit, self._cost, self._tally), Fraction(0)) - self._withheld
+        return max(self._filter.left, Fraction(0)) - self._withheld
+
+    def choice_rho(self, share: Fraction, count: int = 1) -> Fraction:
+        """The rho of zCDP that each of `count` choices may have, so that all together cost at most `share`.
+
+        Under (epsilon, delta) a choice costs more than its rho, the less is left after it; see `gaussian_domination`.
+        """
+        if not self._budget.approximate:
+            return share / count
+        return bounded_rho(share / count, max(self.remaining - share, Fraction(0)))
 
     def require(self, event: Event) -> None:
         """Raise BudgetError where `charge` would, here or at the parent; records nothing."""
@@ -110,7 +120,13 @@ class Allowance:
         with self._lock:
             if self._events:
                 raise BudgetError("an allowance that was charged already cannot be resumed; open a new one")
-            self._check(event, cost)
+            try:
+                self._check(event, cost)
+            except BudgetError:
+                # The order of the charges is not known, and choices may have cost less before noise than after it.
+                demand = Demand.of(event)
+                if not self._budget.approximate or demand is None or demand.least > self._budget.limit:
+                    raise
             self._record(event, cost)
 
     def lower(self, remaining: Fraction) -> None:
@@ -120,10 +136,7 @@ class Allowance:
 
     def _check(self, event: Event, cost: Cost) -> None:
         check_affordable(
-            self._budget,
-            self._limit,
-            self._cost,
-            self._tally,
+            self._filter,
             event,
             cost,
             what="this release",
@@ -131,8 +144,7 @@ class Allowance:
         )
 
     def _record(self, event: Event, cost: Cost) -> None:
-        self._cost = self._cost + cost
-        self._tally.add(event, cost)
+        self._filter.add(event, cost)
         self._events.append(event)
 
     def __reduce__(self) -> NoReturn:
@@ -145,10 +157,7 @@ def used_up(remaining: Fraction, limit: Fraction) -> bool:
 
 
 def check_affordable(
-    budget: Budget,
-    limit: Fraction,
-    spent: Cost,
-    tally: Tally,
+    charged: Filter,
     event: Event,
     cost: Cost,
     *,
@@ -162,7 +171,8 @@ def check_affordable(
     amount, if the account has a way to do so.
     """
     # A cost without a bound in the unit of the budget never fits.
-    remaining = max(left_of(budget, limit, spent, tally), Fraction(0)) - withheld
+    budget, limit = charged.budget, charged.limit
+    remaining = max(charged.left, Fraction(0)) - withheld
     requested = budget.spent(cost)
     if not isinstance(requested, Fraction):
         rule = (
@@ -173,32 +183,55 @@ def check_affordable(
         )
         raise BudgetError(f"{what}: the event {rule}", remaining=remaining, requested=requested)
 
+    if budget.approximate and (demand := Demand.of(event)) is not None:
+        requested = demand.least
+
     # The charge fits if all charges together keep the budget, and what is withheld stays unspent.
-    total, after = spent + cost, tally.with_charge(event, cost)
-    within = requested >= 0 and is_within(budget, limit, total, after)
-    if within and (not withheld or left_of(budget, limit, total, after) >= withheld):
+    after = charged.after(event, cost)
+    if requested >= 0 and after.kept and (not withheld or after.left >= withheld):
         return
 
     # It does not fit: say why, and what to do.
-    if cost.delta and not keeps_delta(budget, limit, total, after):
-        raise BudgetError(f"{what}: {_delta_refusal(budget, spent, cost)}", remaining=remaining, requested=requested)
-    message = f"{what}: {_refusal(budget, limit, spent, cost, remaining)}"
+    if cost.delta and not after.keeps_delta:
+        raise BudgetError(f"{what}: {_delta_refusal(charged, cost)}", remaining=remaining, requested=requested)
+    message = f"{what}: {_refusal(charged, cost, remaining, requested)}"
     if raising is not None and requested <= LARGEST_SUGGESTED_CAP:
         enough = limit - remaining + requested
-        if after.laplace and budget.epsilon and not budget.pure:
-            # Costs of both kinds do not add up to a limit, so try budgets of growing epsilon, two percent apart.
-            larger = budget
-            while not is_within(larger, larger.limit, total, after):
-                larger = Budget(epsilon=(larger.epsilon or 1.0) * 1.02, delta=budget.delta)
-            enough = larger.limit
+        if budget.approximate:
+            enough = _covering(charged, event, cost)  # costs do not simply add up
         message += f"; or {raising(enough)}"
     raise BudgetError(message, remaining=remaining, requested=requested)
 
 
-def _refusal(budget: Budget, limit: Fraction, spent: Cost, cost: Cost, remaining: Fraction) -> str:
+def _covering(charged: Filter, event: Event, cost: Cost) -> Fraction:
+    """The limit of a budget of the same delta that admits one more charge.
+
+    That of the sum of costs, if it is enough and no epsilon that is two percent smaller is.
+    """
+
+    def admits(epsilon: float) -> bool:
+        larger = new_filter(Budget(epsilon=epsilon, delta=charged.budget.delta))
+        for earlier, paid in (*charged.charges, (event, cost)):
+            larger.add(earlier, paid)
+        return larger.kept
+
+    low = high = charged.budget.epsilon or 1.0
+    while not admits(high):
+        low, high = high, 2 * high
+    while high > 1.02 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if admits(middle) else (middle, high)
+    demands = (Demand.of(paid) for paid in (*(earlier for earlier, _ in charged.charges), event))
+    by_sum = charged.budget.covering(sum((demand.least for demand in demands if demand), Fraction(0)))
+    if by_sum.epsilon and by_sum.epsilon < 1.02 * high and admits(by_sum.epsilon):
+        return by_sum.limit
+    return Budget(epsilon=high, delta=charged.budget.delta).limit
+
+
+def _refusal(charged: Filter, cost: Cost, remaining: Fraction, requested: Fraction) -> str:
     """Why a charge does not fit, and what to do apart from raising the limit."""
-    unit = "epsilon" if budget.pure else "rho"
-    asked, left = float_up(Fraction(budget.spent(cost))), float_down(remaining)
+    budget, limit, unit = charged.budget, charged.limit, charged.budget.unit
+    asked, left = float_up(requested), float_down(remaining)
     form = ".6g" if f"{asked:.6g}" != f"{left:.6g}" else ".17g"
     message = f"a charge of {unit}={asked:{form}} exceeds the {left:{form}} left; add noise or ask for less"
     if used_up(remaining, limit):
@@ -208,7 +241,7 @@ def _refusal(budget: Budget, limit: Fraction, spent: Cost, cost: Cost, remaining
         )
     if budget.pure or cost.epsilon is None:
         return message
-    epsilon, pure = float_up(cost.epsilon), pure_left(budget, spent)
+    epsilon, pure = float_up(cost.epsilon), charged.pure_left
     if budget.epsilon is None:
         why = f"this budget is in zCDP, where pure epsilon={epsilon:.6g} costs epsilon^2 / 2; plan with a delta"
     elif pure is None:
@@ -219,14 +252,15 @@ def _refusal(budget: Budget, limit: Fraction, spent: Cost, cost: Cost, remaining
     return f"{message} ({why})"
 
 
-def _delta_refusal(budget: Budget, spent: Cost, cost: Cost) -> str:
+def _delta_refusal(charged: Filter, cost: Cost) -> str:
     """Why an event that has its own delta does not fit."""
+    budget, left = charged.budget, charged.delta_left
+    needed = f"delta={float_up(cost.delta):.6g}"
     if not budget.delta:
-        return f"the event needs delta={float_up(cost.delta):.6g}, and the budget {budget} states none; state a delta"
-    left = Fraction(budget.delta) - spent.delta
-    if cost.delta > left:
-        return f"a charge of delta={float_up(cost.delta):.6g} exceeds the {max(float_down(left), 0.0):.6g} left"
+        return f"the event needs {needed}, and the budget {budget} states none; state a delta"
+    if cost.delta <= left:
+        return f"a charge of {needed} together with other noise does not fit; charge the two one after another"
     return (
-        "an event with its own delta must be charged before all others, since others may use the whole delta; "
-        "charge it to another dataset of the ledger, whose promise does not include this one"
+        f"a charge of {needed} exceeds the {float(left):.6g} left for events with a delta of their own; a budget keeps "
+        "a part of its delta for them, and all of it if they are charged before all others"
     )

@@ -14,6 +14,7 @@ from hush.core.validation import check_number, is_whole
 from hush.privacy import conversions
 
 LARGEST_DELTA = 0.5
+RESERVED_DELTA = Fraction(3, 25)  # share of delta that stays free for plain addition and for deltas of events
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,9 @@ class Budget:
     >>> Budget(rho=0.5).mu, round(Budget(rho=0.5).epsilon_at(1e-6), 3)
     (1.0, 5.222)
 
-    Privacy: releases are accounted for in zCDP, which exact discrete noise satisfies. Under `Budget(mu=...)` a release
-    promises mu^2/2-zCDP; the curve of mu-Gaussian DP holds for continuous Gaussian noise.
+    Privacy: under (epsilon, delta), releases are accounted for in Gaussian DP (`gaussian_filter`). Under `rho` they are
+    accounted for in zCDP, and under `mu` too: a release promises mu^2/2-zCDP, and the curve of mu-Gaussian DP holds for
+    continuous Gaussian noise.
     """
 
     epsilon: float | None = None
@@ -135,37 +137,65 @@ class Budget:
         return conversions.gaussian_mu(self.epsilon or 0.0, self.delta or 0.0)
 
     def epsilon_at(self, delta: float) -> float:
-        """The epsilon that this budget implies at a delta; for `mu`, see the class."""
+        """The epsilon that Gaussian noise within this budget implies at a delta; for `mu`, see the class."""
         require_delta(delta)
         if self.pure:
             return float(self.epsilon or 0.0)
-        if self._mu is not None:
-            return conversions.gaussian_epsilon(self._mu, delta)
-        epsilon = conversions.zcdp_epsilon(self.rho, delta)
-        if self.epsilon is not None and self.delta is not None and delta >= self.delta:
-            return min(epsilon, self.epsilon)
-        return epsilon
+        if self._rho is not None:
+            return conversions.zcdp_epsilon(self._rho, delta)
+        epsilon = conversions.gaussian_epsilon(self.mu, delta)
+        return min(epsilon, self.epsilon) if self.epsilon is not None and delta >= (self.delta or 0.0) else epsilon
 
     def delta_at(self, epsilon: float) -> float:
-        """The delta that this budget implies at an epsilon, which may be infinite; for `mu`, see the class."""
+        """The delta that Gaussian noise within this budget implies at an epsilon, which may be infinite."""
         if epsilon != math.inf:
             check_number(BudgetError, "epsilon", epsilon, least=0)
         if self.pure:
             return conversions.pure_delta(self.epsilon or 0.0, epsilon)
-        if self._mu is not None:
-            return conversions.gaussian_delta(self._mu, epsilon)
-        delta = conversions.zcdp_delta(self.rho, epsilon)
-        if self.epsilon is not None and self.delta is not None and epsilon >= self.epsilon:
-            return min(delta, self.delta)
-        return delta
+        if self._rho is not None:
+            return conversions.zcdp_delta(self._rho, epsilon)
+        if epsilon == self.epsilon:
+            return self.delta or 0.0
+        delta = conversions.gaussian_delta(self.mu, epsilon)
+        return min(delta, self.delta or 0.0) if self.epsilon is not None and epsilon >= self.epsilon else delta
+
+    @property
+    def approximate(self) -> bool:
+        """Whether this is (epsilon, delta)-DP, which is accounted for in Gaussian DP."""
+        return bool(self.epsilon and self.delta)
+
+    @property
+    def unit(self) -> str:
+        """The unit of `limit`: epsilon for a pure budget, mu^2/2 for (epsilon, delta), rho for any other."""
+        return "epsilon" if self.pure else "mu^2/2" if self.approximate else "rho"
 
     @property
     def limit(self) -> Fraction:
-        """What may be spent, exactly: epsilon for a pure budget, rho for any other."""
-        return Fraction(self.epsilon or 0.0) if self.pure else Fraction(self.rho)
+        """What adaptive releases may spend, exactly, in `unit`.
+
+        For (epsilon, delta), mu^2/2 of the Gaussian mechanism that keeps epsilon with 88 % of delta. The rest of delta
+        stays free, so that events with a delta of their own may come at any time.
+        """
+        if self.pure:
+            return Fraction(self.epsilon or 0.0)
+        if not self.approximate:
+            return Fraction(self.rho)
+        return self.gaussian_limit(Fraction(self.delta or 0.0) * (1 - RESERVED_DELTA))
+
+    @property
+    def fixed_limit(self) -> Fraction:
+        """What one release may spend if its noise is fixed beforehand: as `limit`, with the whole delta."""
+        return self.gaussian_limit(Fraction(self.delta or 0.0)) if self.approximate else self.limit
+
+    def gaussian_limit(self, delta: Fraction) -> Fraction:
+        """mu^2/2 of the Gaussian mechanism that keeps the epsilon of this budget at a delta, rounded down."""
+        mu = conversions.gaussian_mu(self.epsilon or 0.0, float_down(delta))
+        if mu <= 0:
+            raise BudgetError(f"{self}: too small to spend; raise it")
+        return Fraction(mu) ** 2 / 2
 
     def spent(self, cost: Cost) -> Fraction | float:
-        """A cost in the unit of `limit`; infinite if the cost has no bound in that unit."""
+        """A cost in the unit of `limit`, roughly for mu^2/2; infinite if the cost has no bound in that unit."""
         amount = cost.epsilon if self.pure else cost.rho
         return math.inf if amount is None else amount
 
@@ -173,14 +203,15 @@ class Budget:
         """The least budget of the same notion, in five digits, that allows a limit; this budget if it allows the limit.
 
         >>> Budget(epsilon=1.0, delta=1e-9).covering(2 * Budget(epsilon=1.0, delta=1e-9).limit)
-        Budget(epsilon=1.4372, delta=1e-09)
+        Budget(epsilon=1.4387, delta=1e-09)
         """
         name, amount = next(iter(self.to_dict().items()))
         least = float_up(limit)
         if self._mu is not None:
             least = math.sqrt(2 * least)
-        elif self._rho is None and not self.pure:
-            least = conversions.zcdp_epsilon(least, self.delta or 0.0)
+        elif self.approximate:
+            reserved = float_down(Fraction(self.delta or 0.0) * (1 - RESERVED_DELTA))
+            least = conversions.gaussian_epsilon(math.sqrt(2 * least), reserved)
         budget, amount = self, max(amount, least)
         while budget.limit < limit:
             budget = Budget.from_dict(self.to_dict() | {name: float(shown_up(amount))})

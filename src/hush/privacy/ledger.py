@@ -33,7 +33,7 @@ from hush.privacy.ledger_chain import (
     printable,
 )
 from hush.privacy.ledger_file import LedgerFile, append
-from hush.privacy.privacy_filter import pure_left
+from hush.privacy.privacy_filter import Filter
 from hush.privacy.sensitivity import Neighbours
 
 
@@ -121,24 +121,28 @@ class Ledger:
 
     @property
     def remaining(self) -> Fraction:
-        """What is left, in the unit of the cap: epsilon for a pure cap, rho for any other."""
+        """What is left, in the unit of the cap: see `Budget.unit`."""
         return self._book().remaining
 
     @property
     def limit(self) -> Fraction:
-        """The cap as one number, in its unit: epsilon for a pure cap, rho for any other."""
-        return self._book().limit
+        """The cap as one number, in its unit: see `Budget.unit`."""
+        return self._book().charged.limit
 
     @property
     def pure_remaining(self) -> Fraction | None:
-        """The pure epsilon that is left if every charge was pure and the cap states epsilon; otherwise None."""
-        book = self._book()
-        return pure_left(book.cap, book.spent)
+        """The pure epsilon that plain addition leaves beside all charges; None if it does not admit these."""
+        return self._book().charged.pure_left
+
+    def filter(self, *, empty: bool = False) -> Filter:
+        """A copy of the filter of the cap with all charges; or, if `empty`, with none."""
+        charged = self._book().charged
+        return type(charged)(charged.budget, charged.limit) if empty else charged.copy()
 
     @property
     def total(self) -> Cost:
         """The exact sum of all charges."""
-        return self._book().spent
+        return self._book().charged.spent
 
     @property
     def head(self) -> str:
@@ -164,14 +168,15 @@ class Ledger:
     def to_dict(self) -> dict[str, Any]:
         """The cap, what is spent and left, and every entry, as JSON values.
 
-        Amounts are exact fractions as text, in epsilon if the cap is pure and in rho otherwise. `spent` is the limit
-        minus what is left. If all charges were pure, `left_pure_epsilon` is left for further pure charges.
+        Amounts are exact fractions as text, in `unit`: epsilon if the cap is pure, mu^2/2 of Gaussian DP if it states a
+        delta, rho otherwise. `spent` is the limit minus what is left. `left_pure_epsilon` is left for further pure
+        charges.
         """
         limit, left, pure = self.limit, self.remaining, self.pure_remaining
         return {
             "dataset": self.dataset,
             "cap": self.budget.to_dict(),
-            "unit": "epsilon" if self.budget.pure else "rho",
+            "unit": self.budget.unit,
             "limit": str(limit),
             "spent": str(limit - left),
             "left": str(left),
@@ -212,7 +217,7 @@ class Ledger:
             )
         with self._extending() as (chain, add):
             book = chain.books[self._dataset]
-            if budget.pure != book.cap.pure or budget.limit <= book.limit:
+            if budget.pure != book.cap.pure or budget.limit <= book.charged.limit:
                 raise LedgerError(
                     f"{self._file.path}, dataset {self._dataset!r}: the cap {book.cap} can only be raised to a larger "
                     f"one of the same kind; {budget} is not"
@@ -261,7 +266,7 @@ class Ledger:
                 "does not include this one"
             )
         raising = partial(self._raising, book.cap)
-        check_affordable(book.cap, book.limit, book.spent, book.tally, event, cost, what=what, raising=raising)
+        check_affordable(book.charged, event, cost, what=what, raising=raising)
 
     def _raising(self, cap: Budget, enough: Fraction) -> str:
         """How to raise a cap to an amount, and what that means."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,12 +19,14 @@ from hush.core.errors import BudgetError, LedgerError
 from hush.core.rational import is_text_of, parse_rational, rational_text
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, event_from_dict, price
-from hush.privacy.privacy_filter import Tally, is_within, left_of
+from hush.privacy.gaussian_filter import new_filter
+from hush.privacy.privacy_filter import Filter, ZcdpFilter
 
 NO_PREDECESSOR = "0" * 64  # the `previous` of the first entry
 HEAD_DIGITS = 32  # hex digits of a hash that identify it
 NOTE_LENGTH = 200
 CAP, CHARGE = "cap", "charge"
+ACCOUNTANT, GAUSSIAN = "accountant", "gaussian"  # of a cap in (epsilon, delta); without it, the cap is in zCDP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,14 @@ class Entry:
     @property
     def cap(self) -> Budget:
         """The budget of a cap."""
-        return Budget.from_dict(_parsed(self.content))
+        content = _parsed(self.content)
+        stated = isinstance(content, Mapping) and content.get(ACCOUNTANT) == GAUSSIAN
+        return Budget.from_dict({n: v for n, v in content.items() if n != ACCOUNTANT} if stated else content)
+
+    @property
+    def in_zcdp(self) -> bool:
+        """Whether a cap in (epsilon, delta) was made before Gaussian DP, and keeps the rules of zCDP."""
+        return self.cap.approximate and ACCOUNTANT not in _parsed(self.content)
 
     @property
     def cost(self) -> Cost:
@@ -83,31 +92,31 @@ def cap_fields(cap: Budget) -> dict[str, str]:
         raise BudgetError(f"cap={cap!r}: expected a Budget, such as Budget(epsilon=1.0, delta=1e-9)")
     limit = rational_text(cap.limit)
     rho, epsilon = ("", limit) if cap.pure else (limit, "")
-    return {"action": CAP, "content": canonical(cap.to_dict()), "rho": rho, "epsilon": epsilon}
+    content = cap.to_dict() | ({ACCOUNTANT: GAUSSIAN} if cap.approximate else {})
+    return {"action": CAP, "content": canonical(content), "rho": rho, "epsilon": epsilon}
 
 
 @dataclass(slots=True)
 class Book:
-    """The state of one dataset: its cap and its charges. `pending` costs are not yet in `spent`."""
+    """The state of one dataset: the filter of its cap with all charges, and the terms of these."""
 
-    cap: Budget
-    limit: Fraction
-    spent: Cost = field(default_factory=Cost)
+    charged: Filter
     terms: str = ""
-    pending: list[Cost] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def cap(self) -> Budget:
+        """The cap in force."""
+        return self.charged.budget
 
     def settle(self) -> None:
-        """Add the pending costs and check the total against the cap; totals only grow, so the last one decides."""
-        self.spent = Cost.total([self.spent, *self.pending])
-        self.pending = []
-        if not is_within(self.cap, self.limit, self.spent, self.tally):
+        """Check the total against the cap; totals only grow, so the last one decides."""
+        if not self.charged.kept:
             raise LedgerError("the total charged exceeds the cap")
 
     @property
     def remaining(self) -> Fraction:
         """What is left, in the unit of the cap."""
-        return max(left_of(self.cap, self.limit, self.spent, self.tally), Fraction(0))
+        return max(self.charged.left, Fraction(0))
 
 
 class Chain:
@@ -173,8 +182,7 @@ class Chain:
             if book is not None:  # always true here; tells the type checker
                 _require(entry.terms in ("", book.terms) or not book.terms, "its terms are not those of its dataset")
                 book.terms = book.terms or entry.terms
-                book.pending.append(cost)
-                book.tally.add(event, cost)
+                book.charged.add(event, cost)
         self.length, self.head = entry.sequence, entry.hash
 
 
@@ -186,13 +194,17 @@ def _book_of(entry: Entry, before: Book | None) -> Book:
     )
     limit, unused = (epsilon, rho) if cap.pure else (rho, epsilon)
     # Later versions of hush may convert a cap a little differently.
-    if limit is None or unused is not None or abs(limit - cap.limit) > cap.limit / 10**9:
+    expected = Fraction(cap.rho) if entry.in_zcdp else cap.limit
+    if limit is None or unused is not None or abs(limit - expected) > expected / 10**9:
         raise LedgerError("its limit is not that of its cap")
+    charged: Filter = ZcdpFilter(cap, limit) if entry.in_zcdp else new_filter(cap, limit)
     if before is None:
-        return Book(cap, limit)
+        return Book(charged)
     before.settle()
-    _require(before.cap.pure == cap.pure and before.limit < limit, "it does not raise the cap")
-    return Book(cap, limit, before.spent, before.terms, tally=before.tally)
+    _require(before.cap.pure == cap.pure and before.charged.limit < limit, "it does not raise the cap")
+    for event, cost in before.charged.charges:
+        charged.add(event, cost)
+    return Book(charged, before.terms)
 
 
 def canonical(value: Any) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from fractions import Fraction
 
 from hush.core.rational import float_up, root_down, shown_down, shown_up
 from hush.privacy.account import used_up
-from hush.privacy.budget import Budget, Cost
-from hush.privacy.conversions import zcdp_epsilon
+from hush.privacy.budget import Budget
+from hush.privacy.conversions import gaussian_epsilon, zcdp_epsilon
 from hush.privacy.events import (
     ComposedEvent,
     DiscoveryEvent,
@@ -19,14 +20,16 @@ from hush.privacy.events import (
     NoisyChoiceEvent,
     PromisedEvent,
     SelectionEvent,
+    compose,
+    price,
 )
 from hush.privacy.ledger import Ledger
 from hush.privacy.ledger_chain import CAP, Entry, printable
-from hush.privacy.privacy_filter import Tally, left_of
 from hush.privacy.total_epsilon import total_epsilon
 from hush.render.text_table import TextColumn, TextTable, number_columns
 
 DEFAULT_DELTA = 1e-6
+MOST_LIKE_THE_LAST = 1000  # releases to try
 GROUPED_NOTE = "Consecutive charges to one release share a line; --entries lists them all."
 
 
@@ -36,19 +39,26 @@ def ledger_tables(ledger: Ledger, delta: float | None, *, entries: bool = False)
     Consecutive charges to one release share a line, unless `entries` is true.
     """
     cap, limit, left = ledger.budget, ledger.limit, ledger.remaining
-    spent, unit = limit - left, "epsilon" if cap.pure else "rho"
+    spent, unit = limit - left, cap.unit
     at = delta if delta is not None else DEFAULT_DELTA if cap.delta is None else cap.delta
     nothing = used_up(left, limit)
-    worth = [] if cap.pure or nothing else [f"alone worth {_worth(left, at)}"]
-    if not cap.pure and spent and (pure := ledger.pure_remaining) is not None and not used_up(pure, pure + 1):
-        worth.append(f"or epsilon={shown_down(pure)} of pure noise, like all charges so far")
+    # What is left, in words: further releases, epsilon, pure noise.
+    worth = [] if cap.pure or nothing else [f"alone worth {_worth(cap, left, at)}"]
+    pure = ledger.pure_remaining
+    if not cap.pure and spent and pure is not None and not used_up(pure, pure + 1):
+        worth.append(f"or epsilon={shown_down(pure)} of pure noise")
+    if (room := _room(ledger)) is not None:
+        worth.insert(0, room)
     stated = str(cap)
     if not cap.pure and (cap.epsilon is None or delta is not None):
-        stated += f": {_worth(limit, at)}"
+        stated += f": {_worth(cap, limit, at)}"
+    amounts = ["100 %", _share(spent, limit), f"{math.floor(left / limit * 1000) / 10:g} %"]
+    if not cap.approximate:
+        amounts = [f"{unit} {text}" for text in (shown_down(limit), _spent(spent, limit), shown_down(left))]
     summary = [
-        ("cap", f"{unit} {shown_down(limit)}", stated),
-        ("spent", f"{unit} {_spent(spent, limit)}", str(total_epsilon(ledger.events(), at)) if spent else ""),
-        ("left", "nothing" if nothing else f"{unit} {shown_down(left)}", "; ".join(worth)),
+        ("cap", amounts[0], stated),
+        ("spent", amounts[1], str(total_epsilon(ledger.events(), at)) if spent else ""),
+        ("left", "nothing" if nothing else amounts[2], "; ".join(worth)),
     ]
     groups = [[entry] for entry in ledger.entries()] if entries else _by_release(ledger.entries())
     return (
@@ -57,8 +67,24 @@ def ledger_tables(ledger: Ledger, delta: float | None, *, entries: bool = False)
             rows=summary,
             title=f"dataset {printable(ledger.dataset, 200)}",
         ),
-        _listing(groups, cap, limit, unit),
+        _listing(groups, ledger),
     )
+
+
+def _room(ledger: Ledger) -> str | None:
+    """For how many more releases like the last one there is room; None if nothing was charged."""
+    charges = [entry for entry in ledger.entries() if entry.action != CAP]
+    if not charges:
+        return None
+    name = charges[-1].release
+    last = compose(e.event for e in charges if e.release == name) if name else charges[-1].event
+    charged, cost, more = ledger.filter(), price(last), 0
+    while more < MOST_LIKE_THE_LAST and (charged := charged.after(last, cost)).kept:
+        more += 1
+    if not more:
+        return "no room for another release like the last one"
+    most = f"over {MOST_LIKE_THE_LAST - 1:,}" if more == MOST_LIKE_THE_LAST else f"{more:,}"
+    return f"room for {most} more release{'s' if more > 1 else ''} like the last one"
 
 
 def _by_release(entries: list[Entry]) -> list[list[Entry]]:
@@ -74,24 +100,25 @@ def _by_release(entries: list[Entry]) -> list[list[Entry]]:
     return groups
 
 
-def _listing(groups: list[list[Entry]], cap: Budget, limit: Fraction, unit: str) -> TextTable:
+def _listing(groups: list[list[Entry]], ledger: Ledger) -> TextTable:
+    unit, limit = ledger.budget.unit, ledger.limit
     columns = (
         TextColumn(heading="#", align="right"),
         TextColumn(heading="time (UTC)"),
         TextColumn(heading="release", fit="fold", widest=14),
         TextColumn(heading="what and why", fit="fold"),
-        *number_columns(unit, "total"),
+        *number_columns("of the cap" if ledger.budget.approximate else unit, "total"),
     )
-    rows, running, total, tally = [], Fraction(0), Cost(), Tally()
+    rows, running, charged = [], Fraction(0), ledger.filter(empty=True)
     for group in groups:
         first, costs = group[0], ("", "")
         if first.action != CAP:
             before = running
             for entry in group:
-                total = total + entry.cost
-                tally.add(entry.event, entry.cost)
-            running = limit - max(left_of(cap, limit, total, tally), Fraction(0))
-            costs = (_spent(running - before, limit), _spent(running, limit))
+                charged.add(entry.event, entry.cost)
+            running = limit - max(charged.left, Fraction(0))
+            shown = _share if ledger.budget.approximate else _spent
+            costs = (shown(running - before, limit), shown(running, limit))
         number = str(first.sequence) if len(group) == 1 else f"{first.sequence}-{group[-1].sequence}"
         what = _what(first) if len(group) == 1 else f"{len(group):,} entries"
         rows.append((number, first.time[:16].replace("T", " "), printable(first.release, 200), what, *costs))
@@ -101,15 +128,27 @@ def _listing(groups: list[list[Entry]], cap: Budget, limit: Fraction, unit: str)
     return TextTable(columns=columns, rows=rows, notes=[GROUPED_NOTE] if shortened else [])
 
 
+def _share(amount: Fraction, limit: Fraction) -> str:
+    """An amount as a share of the cap, rounded up.
+
+    >>> _share(Fraction(1, 3), Fraction(1)), _share(Fraction(1, 10**6), Fraction(1))
+    ('33.4 %', '0.1 %')
+    """
+    return f"{math.ceil(amount / limit * 1000) / 10:g} %"
+
+
 def _spent(amount: Fraction, limit: Fraction) -> str:
     """An amount rounded up, but never above its limit as printed, which is rounded down."""
     up, most = shown_up(amount), shown_down(limit)
     return most if amount <= limit and Fraction(up) > Fraction(most) else up
 
 
-def _worth(rho: Fraction, delta: float) -> str:
-    """An amount of zCDP as (epsilon, delta)."""
-    epsilon = zcdp_epsilon(float_up(rho), delta)
+def _worth(cap: Budget, amount: Fraction, delta: float) -> str:
+    """An amount in the unit of a cap as (epsilon, delta)."""
+    if cap.approximate:
+        epsilon = gaussian_epsilon(math.sqrt(2 * float_up(amount)), delta)
+    else:
+        epsilon = zcdp_epsilon(float_up(amount), delta)
     return f"epsilon={shown_up(epsilon)} at delta={delta:g}"
 
 

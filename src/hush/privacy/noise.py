@@ -22,6 +22,7 @@ from hush.core.validation import check_number
 from hush.privacy.budget import Budget
 from hush.privacy.events import Event, GaussianEvent, LaplaceEvent
 from hush.privacy.exact_sampling import Entropy, envelope
+from hush.privacy.gaussian_domination import half_mu_squared
 from hush.privacy.sensitivity import Sensitivity
 
 LARGEST_SCALE = 2**44  # keeps every sample far inside int64
@@ -66,6 +67,21 @@ class DiscreteGaussian:
         """The least noise, up to 2^-40, whose cost on this sensitivity is at most rho."""
         check_number(BudgetError, "rho", rho, above=0)
         return cls(_round_up(sensitivity.l2_squared / (2 * Fraction(rho))))
+
+    @classmethod
+    def for_half_mu_squared(cls, amount: Fraction, sensitivity: Sensitivity) -> DiscreteGaussian:
+        """The least noise, up to 2^-40, whose cost in Gaussian DP on this sensitivity is at most mu^2/2 = `amount`."""
+        check_number(BudgetError, "amount", amount, above=0)
+        least = float(sensitivity.l2_squared / (2 * Fraction(amount)))  # of continuous noise; discrete noise needs more
+        low, high = least, 4 * least + 1
+        while high - low > 2.0**-42 * high:
+            middle = (low + high) / 2
+            excess = min((11 / 240 if middle >= 1 else 1 / 15) / middle, 1.0)
+            low, high = (middle, high) if least * (1 + excess) ** 2 > middle else (low, middle)
+        variance = _round_up(Fraction(high))
+        while half_mu_squared(variance, sensitivity.l2_squared) > amount:  # once or twice: floats are rounded
+            variance = _round_up(variance * (1 + Fraction(1, 2**42)))
+        return cls(variance)
 
     @property
     def stddev(self) -> float:
@@ -173,6 +189,19 @@ def _require_scale(value: Fraction, least: Fraction, most: Fraction | int, name:
         raise BudgetError(
             f"noise {name}={shown_up(value)} is above {float(most):g}: the budget is too small to be of use"
         )
+
+
+def law_costing(amount: Fraction, budget: Budget, sensitivity: Sensitivity) -> DiscreteGaussian | DiscreteLaplace:
+    """The least noise that costs at most an amount in the unit of a budget; never below the smallest scale.
+
+    Laplace noise under a pure budget, Gaussian noise under any other.
+    """
+    if budget.pure:
+        return DiscreteLaplace.for_epsilon(min(amount, sensitivity.l1 / SMALLEST_SCALE), sensitivity)
+    amount = min(amount, sensitivity.l2_squared / (2 * SMALLEST_SCALE**2))
+    return (DiscreteGaussian.for_half_mu_squared if budget.approximate else DiscreteGaussian.for_rho)(
+        amount, sensitivity
+    )
 
 
 def check_drawable(budget: Budget, sensitivity: Sensitivity) -> None:

@@ -1,6 +1,8 @@
 """Privacy filter: when charges in zCDP and in pure epsilon together stay within one budget.
 
-Charges may depend on earlier answers, so only these rules are sound, each applied to all charges together:
+The rules for (epsilon, delta) are those of ledgers from versions of hush before Gaussian DP; `gaussian_filter` has the
+rules that new ledgers and releases follow. Charges may depend on earlier answers, so only these rules are sound, each
+applied to all charges together:
 
 * zCDP: sum rho_i <= rho, the zCDP of the budget.
 * Renyi, under (epsilon, delta): the same at the one order alpha behind that conversion, where Laplace noise of
@@ -30,10 +32,12 @@ for pure epsilon.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
+from typing import Self
 
 from hush.core.rational import float_down, float_up
 from hush.privacy import conversions
@@ -42,6 +46,104 @@ from hush.privacy.events import ComposedEvent, DiscoveryEvent, Event, LaplaceEve
 
 DEDUCTED_FIRST = (LaplaceEvent, DiscoveryEvent, PromisedEvent)  # deducted by basic composition if they come first
 Epsilons = Counter[Fraction]  # how often Laplace noise of each epsilon was added
+
+
+class Filter(ABC):
+    """The charges to one budget so far, and whether they keep it; `limit` is the budget's limit as it was recorded."""
+
+    def __init__(self, budget: Budget, limit: Fraction) -> None:
+        self.budget = budget
+        self.limit = limit
+        self.charges: list[tuple[Event, Cost]] = []
+        self._added = 0  # of the charges, in `_spent`
+        self._spent = Cost()
+
+    def add(self, event: Event, cost: Cost) -> None:
+        """Take in the next charge."""
+        self.charges.append((event, cost))
+
+    @property
+    def spent(self) -> Cost:
+        """The exact sum of all charges, added up when it is asked for."""
+        if self._added < len(self.charges):
+            self._spent = Cost.total([self._spent, *(cost for _, cost in self.charges[self._added :])])
+            self._added = len(self.charges)
+        return self._spent
+
+    def after(self, event: Event, cost: Cost) -> Self:
+        """The filter after one more charge; this one does not change."""
+        twin = self.copy()
+        twin.add(event, cost)
+        return twin
+
+    @abstractmethod
+    def copy(self) -> Self:
+        """A filter with the same charges."""
+
+    @property
+    @abstractmethod
+    def left(self) -> Fraction:
+        """What is left in the unit of the budget; below 0 where more was spent, unless pure charges alone fit."""
+
+    @property
+    @abstractmethod
+    def kept(self) -> bool:
+        """Whether the charges keep the promise of the budget, however they were chosen."""
+
+    @property
+    @abstractmethod
+    def keeps_delta(self) -> bool:
+        """Whether the charges with a delta of their own fit; True if there are none."""
+
+    @property
+    @abstractmethod
+    def delta_left(self) -> Fraction:
+        """The delta that further events with a delta of their own may have together."""
+
+    @property
+    @abstractmethod
+    def pure_left(self) -> Fraction | None:
+        """The pure epsilon that is left beside all charges so far; None if plain addition does not admit these."""
+
+
+class ZcdpFilter(Filter):
+    """The charges to a budget in rho, mu or pure epsilon, or to an (epsilon, delta) of an earlier version."""
+
+    def __init__(self, budget: Budget, limit: Fraction) -> None:
+        super().__init__(budget, limit)
+        self.tally = Tally()
+
+    def add(self, event: Event, cost: Cost) -> None:
+        super().add(event, cost)
+        self.tally.add(event, cost)
+
+    def copy(self) -> ZcdpFilter:
+        twin = ZcdpFilter(self.budget, self.limit)
+        twin.__dict__.update(self.__dict__)
+        twin.tally, twin.charges = self.tally.copy(), list(self.charges)
+        return twin
+
+    @property
+    def left(self) -> Fraction:
+        return left_of(self.budget, self.limit, self.spent, self.tally)
+
+    @property
+    def kept(self) -> bool:
+        return is_within(self.budget, self.limit, self.spent, self.tally)
+
+    @property
+    def keeps_delta(self) -> bool:
+        return keeps_delta(self.budget, self.limit, self.spent, self.tally)
+
+    @property
+    def delta_left(self) -> Fraction:
+        if self.charges and (not self.tally.only_first or _pure_first(self.limit, self.tally) is None):
+            return Fraction(0)
+        return max(Fraction(self.budget.delta or 0) - self.spent.delta, Fraction(0))
+
+    @property
+    def pure_left(self) -> Fraction | None:
+        return pure_left(self.budget, self.spent)
 
 
 class Tally:
@@ -72,13 +174,12 @@ class Tally:
         """All Laplace noise."""
         return self.among_first + self.later
 
-    def with_charge(self, event: Event, cost: Cost) -> Tally:
-        """The tally after one more charge; this one does not change."""
-        after = Tally()
-        after.first, after.only_first = list(self.first), self.only_first
-        after.among_first, after.later = Counter(self.among_first), Counter(self.later)
-        after.add(event, cost)
-        return after
+    def copy(self) -> Tally:
+        """A tally of the same charges."""
+        twin = Tally()
+        twin.first, twin.only_first = list(self.first), self.only_first
+        twin.among_first, twin.later = Counter(self.among_first), Counter(self.later)
+        return twin
 
 
 def left_of(budget: Budget, limit: Fraction, spent: Cost, tally: Tally) -> Fraction:

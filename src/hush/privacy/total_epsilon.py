@@ -34,7 +34,7 @@ from hush.privacy.events import (
     compose,
     price,
 )
-from hush.privacy.gaussian_domination import dominating_mu_squared
+from hush.privacy.gaussian_domination import Demand
 
 _WIDE_VARIANCE = 9  # from here on a discrete Gaussian costs at most 1 % more epsilon as a continuous one
 _LEAST_VARIANCE = Fraction(1, 4096)  # of listed noise, the least that hush draws; less is beyond any use
@@ -116,12 +116,11 @@ def _by_losses(parts: Iterable[tuple[Event, int]], delta: float, stated: float) 
         narrow.clear()
     for event, count in narrow.items():
         listed = listed.plus(_narrow_losses(float_down(event.variance), count))
-    squares = []
-    for event, count in wide.items():
-        if (squared := dominating_mu_squared(event)) is None:
-            return TotalEpsilon(math.inf, stated, "GDP")
-        squares.append(float_up(count * squared))
-    mu = math.sqrt(math.fsum(squares)) * (1 + 1e-15)
+    demand = Demand.of(ComposedEvent(tuple(wide.items())))
+    if demand is None:
+        return TotalEpsilon(math.inf, stated, "GDP")
+    # All noise is fixed, so choices may be counted first: all Gaussian noise is still left after each of them.
+    mu = math.sqrt(2 * float_up(demand.cost(demand.gaussian))) * (1 + 1e-15)
 
     # Solve for epsilon.
     if not listed.values.any() and listed.beyond == 0:

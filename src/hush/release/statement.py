@@ -35,8 +35,8 @@ from hush.privacy.events import (
     event_from_dict,
     price,
 )
+from hush.privacy.gaussian_filter import keeps
 from hush.privacy.noise import Noise
-from hush.privacy.privacy_filter import Tally, is_within
 from hush.privacy.sensitivity import Neighbours, RowNorms, sensitivity
 from hush.schema.schema import drafted_text
 
@@ -158,7 +158,7 @@ class Statement:
         if rho is None or math.isinf(float_up(rho)):
             return None
         epsilon = Budget(rho=float_up(rho)).epsilon_at(delta)
-        if self.budget.epsilon is not None and rho <= self.budget.limit:
+        if self.budget.epsilon is not None and keeps(self.budget, self.event, slack=ROUNDING_SLACK):
             epsilon = min(epsilon, self.budget.epsilon)  # a cost within the limit keeps what the budget states
         return epsilon, delta
 
@@ -172,7 +172,9 @@ class Statement:
         if cost.rho is None or self.spent is None:
             return "without bound: no budget covers it"
         epsilon, delta = self.spent
-        return f"rho={shown_up(cost.rho)} zCDP, that is epsilon={shown_up(epsilon)} at delta={number_text(delta)}"
+        notion = "in Gaussian DP, and " if self.budget.approximate else ""
+        worth = f"epsilon={shown_up(epsilon)} at delta={number_text(delta)}"
+        return f"{worth}, {notion}rho={shown_up(cost.rho)} of zCDP"
 
     def __str__(self) -> str:
         return "\n".join(f"{name:10}  {value}" for name, value in self.lines())
@@ -275,11 +277,8 @@ def contradiction(statement: Statement, record: Record) -> str | None:
     if Counter(played.epsilon for played in record.rounds if played.epsilon > 0) - choices:
         return "it holds a choice that it does not account for"
     # All stated events together must keep to the stated budget.
-    tally = Tally()
     try:
-        cost, most = price(statement.event), statement.budget.limit * (1 + ROUNDING_SLACK)
-        tally.add(statement.event, cost)
-        within = is_within(statement.budget, most, cost, tally)
+        within = keeps(statement.budget, statement.event, slack=ROUNDING_SLACK)
     except BudgetError as error:
         return str(error)
     return None if within else "it spent more than its budget"
