@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from hush.core.errors import BudgetError
+from hush.core.errors import BudgetError, LedgerError
 from hush.privacy import gaussian_domination, gaussian_filter
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
@@ -265,3 +265,53 @@ def test_a_ledger_counts_in_the_order_of_its_entries_and_reopens(tmp_path: Path)
     again.raise_cap(Budget(epsilon=6.0, delta=1e-6), reason="agreed")
     again.charge(laplace(2))
     Ledger.open(path).verify()
+
+
+def test_a_delta_that_is_left_below_the_smallest_float_leaves_nothing() -> None:
+    allowance = Allowance(Budget(epsilon=1.0, delta=1e-6))
+    allowance.charge(DiscoveryEvent(Fraction(1, 1000), Fraction(1e-6) - Fraction(1, 10**400), 1))
+    assert allowance.remaining == 0
+    with pytest.raises(BudgetError):
+        allowance.charge(WIDE)
+
+
+def test_only_gaussian_noise_may_be_alone() -> None:
+    """A choice may come after the noise, where its range may depend on the loss so far."""
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    nearly = GaussianEvent(1 / (2 * budget.limit * (1 + Fraction(3, 1000))), Fraction(1))
+    Allowance(budget).charge(nearly)
+    for event in (compose([nearly, SelectionEvent(Fraction(1, 1000))]), NoisyChoiceEvent(1 + Fraction(9, 10**11))):
+        with pytest.raises(BudgetError):
+            Allowance(budget).charge(event)
+
+
+def test_what_an_interrupted_run_spent_does_not_decide_which_rules_hold() -> None:
+    """Else a run could be resumed under plain addition, once its answers showed that this allows more."""
+    first = compose([laplace(Fraction(1, 50))] * 32 + [discovery(Fraction(1, 10**6), Fraction(1, 10**10))])
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    allowance = Allowance(budget)
+    allowance.resume(first)
+    with pytest.raises(BudgetError):
+        allowance.charge(discovery(Fraction(1, 10), Fraction(9, 10**7)))
+    many = Allowance(budget)
+    many.resume(compose([WIDE] * 3))
+    with pytest.raises(BudgetError):
+        many.charge(laplace(Fraction(1, 2)))
+    once = Allowance(budget)
+    for _ in range(3):
+        once.charge(WIDE)
+    once.charge(laplace(Fraction(1, 10)))
+
+
+def test_a_raised_cap_deducts_what_was_deducted_before(tmp_path: Path) -> None:
+    """Under a larger epsilon the first charge would fit Gaussian DP, and the deltas after it would not fit."""
+    ledger = Ledger(tmp_path / "budget.db", cap=CAP)
+    ledger.charge(laplace(Fraction(5, 2)))
+    ledger.charge(discovery(Fraction(1, 10), Fraction(5, 10**7)))
+    with pytest.raises(BudgetError, match="raise the cap"):
+        ledger.charge(GaussianEvent(Fraction(1, 100), Fraction(1), True))
+    ledger.raise_cap(Budget(epsilon=20.0, delta=1e-6), reason="agreed")
+    assert 0 < Ledger.open(tmp_path / "budget.db").remaining < Budget(epsilon=17.4, delta=5.1e-7).limit
+    for smaller in (Budget(epsilon=15.0, delta=1e-2), Budget(epsilon=20.0, delta=1e-6)):
+        with pytest.raises(LedgerError, match="larger one of the same kind"):
+            ledger.raise_cap(smaller, reason="no")

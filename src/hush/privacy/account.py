@@ -22,6 +22,7 @@ from hush.privacy.gaussian_filter import new_filter
 from hush.privacy.privacy_filter import Filter
 
 LARGEST_SUGGESTED_CAP = 1e6  # a higher cap promises nothing, so messages never suggest one
+MOST_REPLAYED = 50  # charges that are replayed for several larger caps
 WITH_GAUSSIAN = "plan with Gaussian noise, such as mechanism='residual' or --mechanism residual"
 
 
@@ -125,9 +126,10 @@ class Allowance:
             except BudgetError:
                 # The order of the charges is not known, and choices may have cost less before noise than after it.
                 demand = Demand.of(event)
-                if not self._budget.approximate or demand is None or demand.least > self._budget.limit:
+                if not self._budget.approximate or demand is None or demand.least > self._budget.fixed_limit:
                     raise
-            self._record(event, cost)
+            self._filter.add_resumed(event, cost)
+            self._events.append(event)
 
     def lower(self, remaining: Fraction) -> None:
         """Withhold all but `remaining`, in the unit of `budget.limit`; never raises what is left."""
@@ -197,35 +199,42 @@ def check_affordable(
     message = f"{what}: {_refusal(charged, cost, remaining, requested)}"
     if raising is not None and requested <= LARGEST_SUGGESTED_CAP:
         enough = limit - remaining + requested
-        if budget.approximate:
-            enough = _covering(charged, event, cost)  # costs do not simply add up
-        message += f"; or {raising(enough)}"
+        if budget.approximate:  # costs do not simply add up
+            enough = _covering(charged, event, cost)
+        if enough:
+            message += f"; or {raising(enough)}"
     raise BudgetError(message, remaining=remaining, requested=requested)
 
 
 def _covering(charged: Filter, event: Event, cost: Cost) -> Fraction:
-    """The limit of a budget of the same delta that admits one more charge.
+    """The limit of a budget of the same delta that admits one more charge; 0 if none was found.
 
-    That of the sum of costs, if it is enough and no epsilon that is two percent smaller is.
+    The sum of costs is tried first. If pure noise may need less, and the charges are few enough to replay them often,
+    so are smaller epsilons, up to two percent apart.
     """
+    budget, charges = charged.budget, (*charged.charges, (event, cost))
 
     def admits(epsilon: float) -> bool:
-        larger = new_filter(Budget(epsilon=epsilon, delta=charged.budget.delta))
-        for earlier, paid in (*charged.charges, (event, cost)):
+        larger = new_filter(Budget(epsilon=epsilon, delta=budget.delta), plain_first=charged.plain_first)
+        for earlier, paid in charges:
             larger.add(earlier, paid)
         return larger.kept
 
-    low = high = charged.budget.epsilon or 1.0
-    while not admits(high):
+    demands = (Demand.of(earlier) for earlier, _ in charges)
+    by_sum = budget.covering(sum((demand.least for demand in demands if demand), Fraction(0)))
+    enough = by_sum.limit if by_sum.epsilon and admits(by_sum.epsilon) else Fraction(0)
+    if len(charges) > MOST_REPLAYED or (enough and cost.epsilon is None):
+        return enough
+    low = high = budget.epsilon or 1.0
+    while high < LARGEST_SUGGESTED_CAP and not admits(high):
         low, high = high, 2 * high
+    if high >= LARGEST_SUGGESTED_CAP:
+        return enough
     while high > 1.02 * low:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if admits(middle) else (middle, high)
-    demands = (Demand.of(paid) for paid in (*(earlier for earlier, _ in charged.charges), event))
-    by_sum = charged.budget.covering(sum((demand.least for demand in demands if demand), Fraction(0)))
-    if by_sum.epsilon and by_sum.epsilon < 1.02 * high and admits(by_sum.epsilon):
-        return by_sum.limit
-    return Budget(epsilon=high, delta=charged.budget.delta).limit
+    found = Budget(epsilon=high, delta=budget.delta).limit
+    return min(enough, found) if enough else found
 
 
 def _refusal(charged: Filter, cost: Cost, remaining: Fraction, requested: Fraction) -> str:

@@ -135,7 +135,7 @@ def _total(amounts: Iterable[Fraction]) -> Fraction:
 
 
 def shortened(value: Fraction, scale: Fraction) -> Fraction:
-    """A binary fraction at most 2^-80 of the scale below a value, so that repeated charges keep short numbers."""
+    """A binary fraction at most 2^-80 of the scale below a value: sums of many such numbers stay short."""
     shift = 80 - (scale.numerator.bit_length() - scale.denominator.bit_length())
     unit = Fraction(2) ** -shift
     return (value // unit) * unit
@@ -144,7 +144,8 @@ def shortened(value: Fraction, scale: Fraction) -> Fraction:
 def half_mu_squared(variance: Fraction, sensitivity_l2_squared: Fraction) -> Fraction:
     """mu^2/2 of discrete Gaussian noise of a variance parameter, rounded up."""
     excess = (Fraction(11, 240) if variance >= 1 else Fraction(1, 15)) / variance
-    return sensitivity_l2_squared / variance * (1 + min(excess, Fraction(1))) ** 2 / 2
+    exact = sensitivity_l2_squared / variance * (1 + min(excess, Fraction(1))) ** 2 / 2
+    return -shortened(-exact, exact)
 
 
 def dominating_mu_squared(event: Event) -> Fraction | None:

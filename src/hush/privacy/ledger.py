@@ -217,7 +217,17 @@ class Ledger:
             )
         with self._extending() as (chain, add):
             book = chain.books[self._dataset]
-            if budget.pure != book.cap.pure or budget.limit <= book.charged.limit:
+            cap = book.cap
+            smaller = (
+                cap.approximate
+                and budget.approximate
+                and not (
+                    (budget.epsilon or 0.0) >= (cap.epsilon or 0.0)
+                    and (budget.delta or 0.0) >= (cap.delta or 0.0)
+                    and budget != cap
+                )
+            )
+            if budget.pure != cap.pure or budget.limit <= book.charged.limit or smaller:
                 raise LedgerError(
                     f"{self._file.path}, dataset {self._dataset!r}: the cap {book.cap} can only be raised to a larger "
                     f"one of the same kind; {budget} is not"

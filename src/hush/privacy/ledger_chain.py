@@ -197,7 +197,8 @@ def _book_of(entry: Entry, before: Book | None) -> Book:
     expected = Fraction(cap.rho) if entry.in_zcdp else cap.limit
     if limit is None or unused is not None or abs(limit - expected) > expected / 10**9:
         raise LedgerError("its limit is not that of its cap")
-    charged: Filter = ZcdpFilter(cap, limit) if entry.in_zcdp else new_filter(cap, limit)
+    decided = None if before is None else before.charged.plain_first
+    charged = ZcdpFilter(cap, limit) if entry.in_zcdp else new_filter(cap, limit, plain_first=decided)
     if before is None:
         return Book(charged)
     before.settle()

@@ -62,6 +62,15 @@ class Filter(ABC):
         """Take in the next charge."""
         self.charges.append((event, cost))
 
+    def add_resumed(self, event: Event, cost: Cost) -> None:
+        """Take in all charges of an interrupted run as one, which must not decide which rules hold."""
+        self.add(event, cost)
+
+    @property
+    def plain_first(self) -> bool | None:
+        """Whether the first charges were deducted from epsilon and delta; None if nothing was charged."""
+        return None
+
     @property
     def spent(self) -> Cost:
         """The exact sum of all charges, added up when it is asked for."""
@@ -145,6 +154,10 @@ class ZcdpFilter(Filter):
     def pure_left(self) -> Fraction | None:
         return pure_left(self.budget, self.spent)
 
+    @property
+    def plain_first(self) -> bool | None:
+        return _pure_first(self.limit, self.tally) is not None if self.charges and self.budget.approximate else None
+
 
 class Tally:
     """What the rules need to know of charges besides their cost: Laplace noise, deltas, and which came first."""
@@ -200,7 +213,7 @@ def left_of(budget: Budget, limit: Fraction, spent: Cost, tally: Tally) -> Fract
         return limit - _renyi(spent.rho, tally.laplace, order)
     epsilon, rho = Fraction(budget.epsilon) - (first.epsilon or 0), spent.rho - (first.rho or 0)
     delta = Fraction(budget.delta) - first.delta
-    if epsilon <= 0 or delta <= 0:
+    if float_down(epsilon) <= 0 or float_down(delta) <= 0:
         return min(epsilon, Fraction(0)) - rho
     order, most = _order(float_down(epsilon), float_down(delta))
     return most - _renyi(rho, tally.later, order)

@@ -119,8 +119,8 @@ def _by_losses(parts: Iterable[tuple[Event, int]], delta: float, stated: float) 
     demand = Demand.of(ComposedEvent(tuple(wide.items())))
     if demand is None:
         return TotalEpsilon(math.inf, stated, "GDP")
-    # All noise is fixed, so choices may be counted first: all Gaussian noise is still left after each of them.
-    mu = math.sqrt(2 * float_up(demand.cost(demand.gaussian))) * (1 + 1e-15)
+    # A choice may come after all noise, and which candidates it scores may depend on that.
+    mu = math.sqrt(2 * float_up(demand.cost(Fraction(0)))) * (1 + 1e-15)
 
     # Solve for epsilon.
     if not listed.values.any() and listed.beyond == 0:
