@@ -190,9 +190,7 @@ def test_rows_of_parquet_follow_the_same_rules(tmp_path: Path) -> None:
     assert learnt(path) == {
         "flag": Boolean(name="flag", missing=True),
         "size": Integer(name="size", low=3, high=5, missing=True),
-        "share": Numeric.equal_width(
-            name="share", low=0.24, high=0.76, bins=26, step=0.01, missing=True, missing_values=("nan",)
-        ),
+        "share": Numeric.equal_width(name="share", low=0.24, high=0.76, bins=26, step=0.01, missing=True),
         "whole": Integer(name="whole", low=1, high=4, missing=True),
         "short": Numeric.equal_width(name="short", low=0.1, high=0.7, bins=30),
         "price": Numeric.equal_width(name="price", low=1.25, high=2.5, bins=25, step=0.01, missing=True),

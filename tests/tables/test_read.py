@@ -16,7 +16,7 @@ import pytest
 import hush
 from hush.core.domain import Domain
 from hush.core.errors import DataError, SchemaError, SizeError
-from hush.schema import Integer, Schema, Unit
+from hush.schema import Categorical, Integer, Numeric, Schema, Unit
 from hush.tables import read
 from hush.tables.counted_tables import MemoryTable, StreamTable
 
@@ -238,3 +238,17 @@ def test_all_columns_that_are_absent_or_of_another_type_are_named_at_once(make) 
     dates = pa.table({"a": pa.array([1], pa.date32()), "b": pa.array([1], pa.date32()), "c": [1]})
     with pytest.raises(DataError, match=r"2 ways: \(1\) column 'a' is stored as DATE.*\(2\) column 'b' is stored"):
         read(dates, schema)
+
+
+@pytest.mark.parametrize("stored", [pa.float32(), pa.float64()], ids=str)
+@pytest.mark.parametrize("kind", ["numeric", "integer", "categorical"])
+def test_nan_of_parquet_is_missing_although_its_bounds_leave_nan_out(tmp_path, kind, stored) -> None:
+    """DuckDB folds isnan(x) and BETWEEN by the bounds in the file, which hold for the other numbers alone."""
+    pq.write_table(pa.table({"x": pa.array([0.0, float("nan"), 1.0, 1.0], stored)}), tmp_path / "t.parquet")
+    columns = {
+        "numeric": Numeric.equal_width(name="x", low=0.0, high=2.0, bins=2, missing=True),
+        "integer": Integer(name="x", low=0, high=1, missing=True),
+        "categorical": Categorical(name="x", values=("0", "1"), missing=True),
+    }
+    table = read(tmp_path / "t.parquet", Schema([columns[kind]]))
+    assert table.counts([("x",)])[("x",)].tolist() == [1, 2, 1]

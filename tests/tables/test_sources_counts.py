@@ -68,7 +68,7 @@ def test_one_row_more_moves_one_cell_by_one(count: int, engine: str) -> None:
     [
         pa.array([7, 0, 2, 1], pa.int8()),
         pa.array([7, 0, 2, 1], pa.uint64()),
-        pa.array([7, 0, 2, 1], pa.float16()),
+        pa.array(np.array([7, 0, 2, 1], dtype=np.float16)),
         pa.array([7, 0, 2, 1], pa.float32()),
         pa.array([7, -0.0, 2, 1], pa.float64()),
         pa.array(map(decimal.Decimal, ("7.00", "0", "2.0", "1")), pa.decimal128(20, 2)),
@@ -103,7 +103,7 @@ BAD = {
     "infinite": pa.array([1, float("inf"), 1, 1]),
     "float64 that rounds": pa.array([1, 2.0**53, 1, 1]),
     "float32 that rounds": pa.array([1, 2.0**24, 1, 1], pa.float32()),
-    "float16 that rounds": pa.array([1, 2048.0, 1, 1], pa.float16()),
+    "float16 that rounds": pa.array(np.array([1, 2048, 1, 1], dtype=np.float16)),
     "too large": pa.array([1, 2**61 + 1, 1, 1]),
     "too large text": pa.array(["1", "9" * 40, "1", "1"]),
     "unsigned": pa.array([1, 2**64 - 1, 1, 1], pa.uint64()),

@@ -84,6 +84,18 @@ class DuckDB(Dialect):
             return f"CAST('{digits}' AS DOUBLE)"
         return f"({digits if 'e' in digits else digits + 'e0'})"  # without an exponent it would be a DECIMAL
 
+    def literal(self, text: str) -> str:
+        pieces = [super(DuckDB, self).literal(piece) for piece in text.split("\0")]
+        return (
+            pieces[0] if len(pieces) == 1 else f"({' || chr(0) || '.join(pieces)})"
+        )  # DuckDB below 2 ends at a zero byte
+
+    def as_number(self, x: str, family: Family) -> str:
+        # A Parquet file states its least and largest number, leaving NaN out. DuckDB takes these for bounds on all
+        # numbers and so counts NaN as a number between them. It does not carry the bounds through a CASE.
+        shielded = f"CASE WHEN {x} IS NULL THEN NULL ELSE {x} END" if family in (Family.FLOAT, Family.DOUBLE) else x
+        return super().as_number(shielded, family)
+
     def written(self, x: str, family: Family) -> str:
         text = super().written(x, family)
         # a type without digits before the point gives .5
@@ -119,7 +131,11 @@ class DuckDB(Dialect):
             session.register(f"{name}_list", pa.table({"word": list(texts), "place": range(len(texts))}))
             session.execute(f"CREATE TEMP TABLE {self.quoted(name)} AS FROM {self.quoted(f'{name}_list')}")
             return
-        session.execute(f"CREATE TEMP TYPE {self.quoted(name)} AS ENUM ({', '.join(map(self.literal, texts))})")
+        words = ", ".join(map(self.literal, texts))
+        if any("\0" in text for text in texts):  # their literals are expressions, which a list of members cannot hold
+            both = f"SELECT unnest([{words}]) AS word, unnest(range({len(texts)})) AS place"
+            words = f"SELECT word FROM ({both}) ORDER BY place"
+        session.execute(f"CREATE TEMP TYPE {self.quoted(name)} AS ENUM ({words})")
 
     def position(self, x: str, name: str, size: int) -> str:
         if size > LARGEST_ENUM:
