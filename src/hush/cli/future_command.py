@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CHANCE_LAWS = ("history", "uniform", "zipf", "geometric")
 
 
-class Drifts(click.ParamType[tuple[float, ...]]):
+class Drifts(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
     """Numbers from 0 to 1 with commas between them."""
 
     name = "numbers"
@@ -43,7 +43,7 @@ class Drifts(click.ParamType[tuple[float, ...]]):
         return drifts
 
 
-class Chances(click.ParamType[str | dict[str, float]]):
+class Chances(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
     """The name of a law, or columns with their masses: "sex=5,age=2"."""
 
     name = "law"

@@ -28,7 +28,7 @@ MECHANISMS = (
 # fmt: on
 
 
-class Whole(click.ParamType[int]):
+class Whole(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
     """A whole number of at least 0."""
 
     name = "integer"

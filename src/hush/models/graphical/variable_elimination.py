@@ -15,6 +15,7 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -262,12 +263,14 @@ class _Subtree:
 def matrices(table: NamedTable, groups: Sequence[Clique], buffers: Buffers) -> Floats:
     """A table with every group of attributes as one axis; copied only if the axes of a group are not adjacent."""
     moved, sizes = table.grouped(groups)
-    try:
-        return moved.reshape(sizes, copy=False)
-    except ValueError:
-        copied = buffers.empty(moved.shape)
-        copied[:] = moved
-        return copied.reshape(sizes)
+    axes = zip(moved.shape, moved.strides, strict=True)
+    for group in groups:
+        steps = [(n, step) for n, step in islice(axes, sum(name in table.names for name in group)) if n > 1]
+        if any(step != n * inner for (_, step), (n, inner) in pairwise(steps)):
+            copied = buffers.empty(moved.shape)
+            copied[:] = moved
+            return copied.reshape(sizes)
+    return moved.reshape(sizes)
 
 
 def joined(live: NamedTable, message: NamedTable, join: Join, buffers: Buffers) -> NamedTable:
