@@ -14,7 +14,7 @@ import itertools
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -144,7 +144,7 @@ def totals_table() -> None:
         print(f"{entries:,} different entries priced in {time.perf_counter() - start:.2f} s")
 
 
-def errors_table(folder: str | None, runs: int, epsilon: float, delta: float) -> None:
+def errors_table(folder: str | None, runs: int, epsilon: float, delta: float, mechanisms: Sequence[str]) -> None:
     print(f"\nMean error of all pairs at epsilon={epsilon:g}, delta={delta:g}: before, after, ratio, {runs} runs each")
     if folder is not None:
         names = sorted(path.stem for path in Path(folder).glob("*.csv"))
@@ -156,14 +156,17 @@ def errors_table(folder: str | None, runs: int, epsilon: float, delta: float) ->
         domain = table.schema.domain
         workload = hush.Workload.kway(domain, 2)
         exact = table.counts(workload.cliques)
-        for mechanism in MECHANISMS:
+        for mechanism in mechanisms:
             run = _runner(table, workload, mechanism, exact)
             try:
-                before, after = (np.mean([run(b) for _ in range(runs)]) for b in (hush.Budget(rho=budget.rho), budget))
+                before, after = (np.array([run(b) for _ in range(runs)]) for b in (hush.Budget(rho=budget.rho), budget))
             except hush.errors.HushError as error:
                 print(f"{name:16} {mechanism:12} left out: {str(error)[:80]}")
                 continue
-            print(f"{name:16} {mechanism:12} {before:9.5f} {after:9.5f} {after / before:7.3f}", flush=True)
+            ratio = after.mean() / before.mean()
+            spread = math.hypot(*(errors.std(ddof=1) / errors.mean() / math.sqrt(runs) for errors in (before, after)))
+            figures = f"{before.mean():9.5f} {after.mean():9.5f} {ratio:7.3f} +- {ratio * spread:.3f}"
+            print(f"{name:16} {mechanism:12} {figures}", flush=True)
 
 
 def _runner(table: hush.Table, workload: hush.Workload, mechanism: str, exact: dict) -> Callable[[hush.Budget], float]:
@@ -187,11 +190,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="leave out part 3")
     parser.add_argument("--data", metavar="FOLDER", help="tables of codes for part 3")
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--mechanisms", default=",".join(MECHANISMS), help="of part 3")
     options = parser.parse_args()
     noise_table()
     totals_table()
     if not options.quick:
-        errors_table(options.data, options.runs, 1.0, 1e-9)
+        errors_table(options.data, options.runs, 1.0, 1e-9, options.mechanisms.split(","))
 
 
 if __name__ == "__main__":
