@@ -20,7 +20,7 @@ from hush.models.graphical.graphical_model import Given, GraphicalModel
 from hush.models.graphical.synthetic_rows import Codes, Method
 from hush.models.local.local_rows import MAX_SIZE_MB, fit_rows, mean_error, proportional_fit, repaired
 
-DEFAULT_PASSES = 3
+DEFAULT_PASSES = 10
 
 
 class LocalModel:
@@ -139,14 +139,14 @@ class LocalModel:
         """Rows as codes, one array per attribute in domain order, whose tables are near those of the model.
 
         Rows are drawn from `row_model`, an exact model of the cliques that fit in `max_size_mb`, and then moved towards
-        the tables of all cliques in up to `passes` passes, as long as that lowers `row_error`; see `repaired`. With
-        passes=0, rows are those of the row model.
+        the tables of all cliques in up to `passes` passes; see `repaired`. With passes=0, rows are those of the row
+        model.
         """
         check_whole(WorkloadError, "passes", passes, least=0)
         codes = self.row_model(max_size_mb).value.synthesize_codes(rows, generator, method=method)
         if not passes or not rows:
             return codes
-        return repaired(self, codes, generator, passes=passes, copies_only=bool(self.constraints))
+        return repaired(self, codes, generator, passes=passes)
 
     def row_error(self, codes: Codes) -> float:
         """The distance of rows from the tables: the mean over cliques of sum |n_c / rows - mu_c / N| / 2."""
