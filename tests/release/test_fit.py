@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import hush
@@ -14,6 +15,8 @@ from hush import Constraint, Domain, Measurement, Model, Schema, fit, queries
 from hush.core.errors import DataError, DomainError, HushError, SizeError, WorkloadError
 from hush.core.solution import TOLERANCE
 from hush.linops import Dense
+from hush.models.local.local_model import LocalModel
+from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.release.fit import (
     FIT_SECONDS,
     LONGEST_FIT_FACTOR,
@@ -23,6 +26,7 @@ from hush.release.fit import (
     FitChoice,
     fit_chosen,
 )
+from hush.tables.table import Table
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 PAIRS = [("a", "b"), ("b", "c")]
@@ -393,3 +397,45 @@ def test_the_quick_estimators_are_as_near_to_the_truth_as_the_slow_one() -> None
         assert error(model) <= 1.1 * exact
     assert any("mixture of 300 products" in caveat for caveat in model.caveats)
     assert error(fit_chosen(schema, noisy, FitChoice("exact", 1.0, NOISE_TOLERANCE, 1), total=4000, seed=0)) > exact
+
+
+def skewed_release(epsilon: float) -> tuple[Table, hush.Release]:
+    """Six columns of 12 to 30 levels, of which few hold most rows: too large for an exact model within seconds."""
+    generator = np.random.default_rng(5)
+    sizes, rows = [12, 20, 25, 30, 28, 24], 20_000
+    ranks = generator.zipf(1.4, (rows, 6))
+    ranks[:, 1:][generator.random((rows, 5)) < 0.5] = 1
+    ranks[:, 3] = np.where(generator.random(rows) < 0.7, ranks[:, 2], ranks[:, 3])
+    codes = {f"c{axis}": np.minimum(ranks[:, axis], size) - 1 for axis, size in enumerate(sizes)}
+    domain = Domain(dict(zip(codes, sizes, strict=True)))
+    table = hush.read(pa.table(codes), Schema.from_domain(domain))
+    budget = hush.Budget(epsilon=epsilon, delta=1e-9)
+    return table, hush.plan(hush.Workload.kway(domain, 2), budget, mechanism="residual").release(table)
+
+
+def distance(table: Table, model: Model) -> float:
+    """Mean total variation distance over pairs."""
+    pairs = list(combinations(table.domain.attributes, 2))
+    exact, found = table.counts(pairs), model.tables(pairs)
+    return float(np.mean([np.abs(exact[p] / exact[p].sum() - found[p] / model.total).sum() / 2 for p in pairs]))
+
+
+def test_tables_that_agree_replace_relaxed_rows_that_miss_what_was_measured() -> None:
+    table, release = skewed_release(10.0)
+    chosen = release.model()
+    relaxed = hush.fit(release.schema, release.measurements(), estimator="relaxed", rows=300, iterations=60)
+    assert isinstance(chosen.distribution, LocalModel)
+    assert distance(table, chosen) < 0.7 * distance(table, relaxed)
+
+
+def test_relaxed_rows_stay_if_noise_explains_their_misfit() -> None:
+    _, release = skewed_release(0.2)
+    assert isinstance(release.model().distribution, RelaxedRows)
+
+
+def test_a_limit_on_the_size_keeps_relaxed_rows() -> None:
+    table, _ = skewed_release(10.0)
+    budget = hush.Budget(epsilon=30.0, delta=1e-9)
+    release = hush.plan(hush.Workload.kway(table.domain, 3), budget, mechanism="residual").release(table)
+    assert isinstance(release.model().distribution, LocalModel)
+    assert isinstance(release.model(max_size_mb=0.5).distribution, RelaxedRows)

@@ -81,6 +81,7 @@ NOISE_TOLERANCE = 0.1  # standard deviations of the noise: closer fits are no ne
 LITTLE_NOISE = 0.01  # of the rows: how far noise moves a table, in the mean, where a fit may take longer
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 RELAXED_RESTRAINT = 0.2  # how far relaxed rows stay from following the noise
+LITTLE_BIAS_MISFIT = 1.2  # mean square, over the variance of the noise: above, tables that only agree may be closer
 RELAXED_NOTE = "the model is a mixture of {rows:,} products: an exact one would take too long, or too much memory"
 SHORTENED_STATUS = "stopped after {iterations:,} iterations; method='exact' goes on until tolerance={tolerance:g}"
 
@@ -359,12 +360,16 @@ def fit_release(
     options: dict[str, Any] = {"total": total, "max_size_mb": max_size_mb, "seed": seed}
     options["tolerance"] = TOLERANCE if tolerance is None else tolerance
 
-    # An exact model, or relaxed rows if these are predicted to be fast enough.
+    # An exact model, or relaxed rows if these are predicted to be fast enough and follow what was measured.
+    chosen, misfit = None, 0.0
     if method == "auto" and tolerance is None:
         rules = [rule.clique for rule in schema.constraints]
         choice = FitChoice.of(release.domain, evidence, rules, max_size_mb, total)
         if choice.kind != "approximate":
-            return _of_release(fit_chosen(schema, evidence, choice, total=total, seed=seed), release)
+            chosen = fit_chosen(schema, evidence, choice, total=total, seed=seed)
+            misfit = 0.0 if choice.kind == "exact" else Misfit(chosen.distribution, evidence).overall ** 2
+            if misfit <= LITTLE_BIAS_MISFIT:
+                return _of_release(chosen, release)
         options["tolerance"] = choice.tolerance
     elif method != "approximate":
         try:
@@ -379,7 +384,19 @@ def fit_release(
         Measurement(clique, estimates.counts(clique), math.sqrt(mean_variance(estimates, clique)))
         for clique in (estimates.cliques if inside is None else inside.tables(estimates.cliques))
     ]
-    return _of_release(fit(schema, tables, method="approximate", **options), release)
+    try:
+        agreeing = fit(schema, tables, method="approximate", **options)
+    except SizeError:
+        if chosen is None:
+            raise
+        return _of_release(chosen, release)
+    # Relaxed rows are off by at least misfit - 1 of the noise, since noise explains 1. Of the noise in what was
+    # measured, agreeing tables keep the part that they follow, 1 less their own misfit.
+    followed = 1 - Misfit(agreeing.distribution, evidence).overall ** 2
+    too_large = max_size_mb is not None and agreeing.size_mb > max_size_mb
+    if chosen is not None and (too_large or misfit - 1 <= followed):
+        return _of_release(chosen, release)
+    return _of_release(agreeing, release)
 
 
 def model_total(release: Release) -> float:
