@@ -23,6 +23,7 @@ from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.models.graphical.likelihood import Loss
 from hush.models.local.local_fit import LOCAL_ITERATIONS, fit_locally
+from hush.models.noise_split import split_noise
 from hush.models.relaxed.relaxed_fit import RELAXED_ITERATIONS, RELAXED_ROWS, fit_relaxed, relaxed_bytes
 from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.measurement import Measurement, placed
@@ -81,7 +82,7 @@ NOISE_TOLERANCE = 0.1  # standard deviations of the noise: closer fits are no ne
 LITTLE_NOISE = 0.01  # of the rows: how far noise moves a table, in the mean, where a fit may take longer
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 RELAXED_RESTRAINT = 0.2  # how far relaxed rows stay from following the noise
-LITTLE_BIAS_MISFIT = 1.2  # mean square, over the variance of the noise: above, tables that only agree may be closer
+TRIAL_ITERATIONS = 20  # of tables that only agree, when they are compared with relaxed rows
 RELAXED_NOTE = "the model is a mixture of {rows:,} products: an exact one would take too long, or too much memory"
 SHORTENED_STATUS = "stopped after {iterations:,} iterations; method='exact' goes on until tolerance={tolerance:g}"
 
@@ -323,6 +324,31 @@ def fit_chosen(
     return _with_caveats(Model(schema, exact, noisy), "auto", total)
 
 
+def _rows_are_closer(
+    schema: Schema,
+    noisy: Sequence[Measurement],
+    choice: FitChoice,
+    max_size_mb: float | None,
+    total: float | None,
+    seed: int,
+) -> bool:
+    """Whether relaxed rows have a smaller estimated error than tables that only agree, or these are too large.
+
+    See `split_noise` for the estimate.
+    """
+    fitted, compared = split_noise(schema.domain, noisy, seed)
+    try:
+        agreeing = fit_locally(
+            schema.domain, fitted, total=total, tolerance=choice.tolerance, iterations=TRIAL_ITERATIONS, seed=seed
+        )
+    except SizeError:
+        return True
+    if max_size_mb is not None and agreeing.value.size_mb > max_size_mb:
+        return True
+    relaxed = fit_chosen(schema, fitted, choice, total=total, seed=seed)
+    return Misfit(relaxed.distribution, compared).overall <= Misfit(agreeing.value, compared).overall
+
+
 def _with_caveats(model: Model, loss: Loss, total: float | None) -> Model:
     """The model, with a caveat if its total is too small or noise does not explain its misfit."""
     if total is None and model.total == SMALLEST_TOTAL:
@@ -360,16 +386,14 @@ def fit_release(
     options: dict[str, Any] = {"total": total, "max_size_mb": max_size_mb, "seed": seed}
     options["tolerance"] = TOLERANCE if tolerance is None else tolerance
 
-    # An exact model, or relaxed rows if these are predicted to be fast enough and follow what was measured.
-    chosen, misfit = None, 0.0
+    # An exact model if it is predicted to be fast enough, else relaxed rows unless tables that only agree are closer.
     if method == "auto" and tolerance is None:
         rules = [rule.clique for rule in schema.constraints]
         choice = FitChoice.of(release.domain, evidence, rules, max_size_mb, total)
+        if choice.kind == "relaxed" and not _rows_are_closer(schema, evidence, choice, max_size_mb, total, seed):
+            choice = replace(choice, kind="approximate")
         if choice.kind != "approximate":
-            chosen = fit_chosen(schema, evidence, choice, total=total, seed=seed)
-            misfit = 0.0 if choice.kind == "exact" else Misfit(chosen.distribution, evidence).overall ** 2
-            if misfit <= LITTLE_BIAS_MISFIT:
-                return _of_release(chosen, release)
+            return _of_release(fit_chosen(schema, evidence, choice, total=total, seed=seed), release)
         options["tolerance"] = choice.tolerance
     elif method != "approximate":
         try:
@@ -384,19 +408,7 @@ def fit_release(
         Measurement(clique, estimates.counts(clique), math.sqrt(mean_variance(estimates, clique)))
         for clique in (estimates.cliques if inside is None else inside.tables(estimates.cliques))
     ]
-    try:
-        agreeing = fit(schema, tables, method="approximate", **options)
-    except SizeError:
-        if chosen is None:
-            raise
-        return _of_release(chosen, release)
-    # Relaxed rows are off by at least misfit - 1 of the noise, since noise explains 1. Of the noise in what was
-    # measured, agreeing tables keep the part that they follow, 1 less their own misfit.
-    followed = 1 - Misfit(agreeing.distribution, evidence).overall ** 2
-    too_large = max_size_mb is not None and agreeing.size_mb > max_size_mb
-    if chosen is not None and (too_large or misfit - 1 <= followed):
-        return _of_release(chosen, release)
-    return _of_release(agreeing, release)
+    return _of_release(fit(schema, tables, method="approximate", **options), release)
 
 
 def model_total(release: Release) -> float:

@@ -340,9 +340,9 @@ class Release(Queryable):
 
         `cliques` restricts it to what was measured inside them, which keeps the model small. `method="auto"` chooses
         by predicted time and memory: an exact model if it is fitted within seconds, else relaxed rows, or else, and if
-        the schema has rules, an approximate model, whose tables only agree with each other. It is also approximate if
-        relaxed rows miss what was measured by more than the noise that agreeing tables follow. With a `tolerance` it
-        chooses by memory alone. "exact" fits until `tolerance`, by default 0.01, and refuses a model that is too large;
+        the schema has rules, an approximate model, whose tables only agree with each other. Where it could fit relaxed
+        rows or tables that agree, it estimates the error of both and takes the smaller. With a `tolerance` it chooses
+        by memory alone. "exact" fits until `tolerance`, by default 0.01, and refuses a model that is too large;
         see `hush.fit`. The schema's constraints hold. Small counts are **biased**. A release that keeps the model of
         its mechanism returns that one, unless other options are given.
 
