@@ -63,7 +63,8 @@ def predicted(
         return hush.model_size_mb(domain, [*inside, *rules]), "a model"
     choice = FitChoice.of(domain, noisy, rules, max_size_mb, model_total(release))
     if method == "auto" and choice.kind != "approximate":
-        return choice.megabytes, "a model" if choice.kind == "exact" else f"{choice.rows:,} relaxed rows"
+        rows = f"{choice.rows or 0:,} relaxed rows or an approximate model"
+        return choice.megabytes, "a model" if choice.kind == "exact" else rows
     tables = _inside(release.estimates.cliques, cliques)
     return 1e-6 * BYTES_PER_CELL * sum(domain.size(clique) for clique in tables), "an approximate model"
 

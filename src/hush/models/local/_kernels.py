@@ -30,12 +30,12 @@ def move_rows(
     level v; the row takes the level with the largest fall over all tables, if there is any.
     """
     changes = 0
-    gains = np.empty(sizes.max())
+    met = np.empty(sizes.max())  # by level: the excess in all cells that the row would be in
     cells = np.empty(len(starts), dtype=np.int64)  # of this row in each table, without the attribute at hand
     for row in order:
         for a in range(codes.shape[1]):
-            # The excess that the row would meet at every level.
-            gains[: sizes[a]] = 0.0
+            # Add up the excess that the row would meet at every level.
+            met[: sizes[a]] = 0.0
             least_fall = 0.0
             for h in range(holder_first[a], holder_first[a + 1]):
                 here = holders[h]
@@ -47,13 +47,13 @@ def move_rows(
                 cells[table] = cell
                 least_fall += counted[table]
                 for level in range(sizes[a]):
-                    gains[level] += excess[cell + strides[here] * level]
-            # Move the row to the least of them.
+                    met[level] += excess[cell + strides[here] * level]
+            # Move the row to the level of least excess.
             before = codes[row, a]
-            best, least = before, gains[before] - least_fall
+            best, least = before, met[before] - least_fall
             for level in range(sizes[a]):
-                if gains[level] < least:
-                    best, least = level, gains[level]
+                if met[level] < least:
+                    best, least = level, met[level]
             if best == before:
                 continue
             for h in range(holder_first[a], holder_first[a + 1]):
