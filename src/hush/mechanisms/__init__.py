@@ -16,6 +16,8 @@ from hush.mechanisms.mechanism import Mechanism, StrategyMechanism
 from hush.mechanisms.mst import MST
 from hush.mechanisms.mwem import MWEM
 from hush.mechanisms.privbayes import PrivBayes
+from hush.mechanisms.privmrf import PrivMRF
+from hush.mechanisms.privsyn import PrivSyn
 from hush.mechanisms.rap import RAP
 from hush.mechanisms.release_job import ReleaseJob
 from hush.mechanisms.residual import Residual
@@ -35,6 +37,8 @@ __all__ = [
     "Matrix",
     "Mechanism",
     "PrivBayes",
+    "PrivMRF",
+    "PrivSyn",
     "ReleaseJob",
     "Residual",
     "StrategyMechanism",

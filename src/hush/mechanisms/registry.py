@@ -24,14 +24,16 @@ from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.mst import MST
 from hush.mechanisms.mwem import MWEM
 from hush.mechanisms.privbayes import PrivBayes
+from hush.mechanisms.privmrf import PrivMRF
+from hush.mechanisms.privsyn import PrivSyn
 from hush.mechanisms.rap import RAP
 from hush.mechanisms.residual import Residual
 from hush.strategies.noise_allocation import Loss, SumOfVariances, loss_of
 
 ENTRY_POINT_GROUP = "hush.mechanisms"
 _OURS: tuple[type[Mechanism], ...] = (
-    Auto, Residual, HDMM, Matrix, Direct, DAWA, AIM, MST, MWEM, PrivBayes, DualQuery, RAP,
-    Independent, Gaussian, AllZero,
+    Auto, Residual, HDMM, Matrix, Direct, DAWA, AIM, MST, MWEM, PrivBayes, PrivMRF, PrivSyn, DualQuery,
+    RAP, Independent, Gaussian, AllZero,
 )  # fmt: skip
 BUILT_IN: dict[str, type[Mechanism]] = {kind.name: kind for kind in _OURS}
 

@@ -53,19 +53,28 @@ class RowNorms:
     @classmethod
     def of_number(cls, added: int | Fraction, exchanged: int | Fraction) -> RowNorms:
         """For a number that adding a row moves by at most `added`, and exchanging a row by at most `exchanged`."""
-        l1, gap_l1 = Fraction(added), Fraction(exchanged)
-        return cls(l1, l1**2, gap_l1, gap_l1**2)
+        return cls.of_numbers(1, added, exchanged)
+
+    @classmethod
+    def of_numbers(cls, count: int, added: int | Fraction, exchanged: int | Fraction) -> RowNorms:
+        """The same for several numbers at once, of which a row may move all.
+
+        >>> RowNorms.of_numbers(3, 1, 2).gap_l2_squared
+        Fraction(12, 1)
+        """
+        one, gap = Fraction(added), Fraction(exchanged)
+        return cls(count * one, count * one**2, count * gap, count * gap**2)
 
 
 ONE_CELL = RowNorms(Fraction(1), Fraction(1), Fraction(2), Fraction(2), one_cell=True)
 
 
 def sensitivity(row: RowNorms, *, max_rows: int, neighbours: Neighbours) -> Sensitivity:
-    """The sensitivity of answers that add up over rows, and of any number that `RowNorms.of_number` bounds.
+    """The sensitivity of answers that add up over rows, and of any numbers that `RowNorms.of_numbers` bounds.
 
     A unit has at most m rows, so adding or removing it moves the answers by at most m times the largest row: m l1 and
     m^2 l2^2. Replacing a unit of m rows by another of at most m rows moves them by at most
-    m max(gap, own norm), since the numbers of rows may differ. A number that does not add up moves no further either:
+    m max(gap, own norm), since the numbers of rows may differ. Numbers that do not add up move no further either:
     each of the m rows is a step between two tables.
 
     Privacy: an upper bound for every pair of neighbours, attained when a unit repeats one row.

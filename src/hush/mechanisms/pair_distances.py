@@ -1,0 +1,120 @@
+"""PairDistances: how far all pairs of columns are from independent, as one noisy vector; PrivSyn and PrivMRF use it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from hush.core.arrays import Floats, Integers
+from hush.core.domain import Clique
+from hush.core.errors import WorkloadError
+from hush.mechanisms.candidates import LARGEST_MISFIT, on_grid
+from hush.mechanisms.session import Session
+from hush.models.graphical.graphical_fit import fit_model
+from hush.models.graphical.graphical_model import GraphicalModel
+from hush.privacy.gate import Counts, DeclaredStatistic
+from hush.privacy.sensitivity import Neighbours, Sensitivity, sensitivity
+from hush.release.pair_scores_record import PairScores, PairScoresRecord, score_norms
+
+MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
+
+
+@dataclass(frozen=True, eq=False)
+class PairDistances(DeclaredStatistic):
+    """floor ||M_r(D) - M_r(p)||_1 for every pair r, with M_r(p) public; distances are cut off at 2^36.
+
+    Privacy: one more row adds one to one cell of each M_r(D), so by the triangle inequality every distance moves by at
+    most 1. So does its floor: x <= y <= x + 1 gives floor x <= floor y <= floor x + 1. Cutting off never increases a
+    move. A vector of k distances has L1 sensitivity k and squared L2 sensitivity k; a row exchanged is one removed and
+    one added; a unit of m rows is m such steps. The distances are exact: counts up to 2^52 are exact as floats, M_r(p)
+    has multiples of 2^-10, differences below 2^43 add up exactly in any order, and larger ones are cut off.
+    """
+
+    pairs: tuple[Clique, ...]
+    tables: Mapping[Clique, Floats]  # M_r(p) of every pair, as `on_grid` rounds them
+    largest_factor: ClassVar[int] = 1 << 9  # the gate refuses more than 2^52 rows
+
+    def __post_init__(self) -> None:
+        rounded = on_grid(self.tables)
+        for pair in self.pairs:
+            if not np.array_equal(self.tables[pair], rounded[pair]):  # NaN is refused too
+                raise WorkloadError(f"the model's table over {pair!r} is off the grid of 2^-10; round it with on_grid")
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return self.pairs
+
+    def sensitivity(self, *, max_rows: int, neighbours: Neighbours) -> Sensitivity:
+        return sensitivity(score_norms(len(self.pairs)), max_rows=max_rows, neighbours=neighbours)
+
+    def answer(self, counts: Counts) -> Integers:
+        distances = np.zeros(len(self.pairs), dtype=np.int64)
+        for index, pair in enumerate(self.pairs):
+            exact, table = counts[pair], self.tables[pair]
+            if exact.shape != table.shape:  # a table that is broadcast would count a row several times
+                raise WorkloadError(f"the model's table over {pair!r} has another shape than the counts")
+            distances[index] = int(min(float(np.abs(exact - table).sum()), LARGEST_MISFIT))
+        return distances
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairSurvey:
+    """What the noisy columns and the noisy distances say: the model of the columns, and the dependence of each pair."""
+
+    columns: GraphicalModel
+    pairs: tuple[Clique, ...]
+    dependences: Floats  # (pairs,) estimates of ||M_ij(D) - M_i(D) M_j(D) / N||_1, at least 0
+    stddev: float  # of the noise of a distance
+
+    def dependence(self) -> dict[Clique, float]:
+        """The dependence of each pair, the strongest first."""
+        order = np.argsort(-self.dependences, kind="stable")
+        return {self.pairs[index]: float(self.dependences[index]) for index in order}
+
+
+def survey_pairs(session: Session, pairs: Sequence[Clique], share: Fraction, name: str) -> PairSurvey:
+    """Noisy distances of all pairs from the product of their noisy columns, at a share of the budget.
+
+    A distance is that of the exact columns' product and of the columns' noise together. If the cells of the two are
+    unrelated, their squares add up: dependence^2 = distance^2 - noise^2, with
+    noise = sqrt(2/pi) sum_xy sqrt((s_x q_y)^2 + (p_x s_y)^2) for shares p and q of the levels. The noise s_x of a level
+    is that of its column, and at most its fitted count.
+
+    A run that was interrupted later has the scores on record, and asks for nothing.
+
+    Privacy: one vector with Gaussian noise, see `PairDistances`; everything else is computed from noisy numbers.
+    """
+    record, domain = session.record, session.domain
+    if not isinstance(record, PairScoresRecord):
+        raise WorkloadError(f"{name} keeps scores of pairs, and {type(record).__name__} cannot hold them")
+    singles = [table for table in record.measurements() if len(table.clique) == 1][: len(domain)]
+    columns = fit_model(domain, singles, constraints=session.constraints).value
+    if record.pair_scores is None:
+        tables = on_grid(columns.many(pairs))
+        asked = PairDistances(tuple(pairs), tables)
+        (answer,) = session.ask([(asked, share)], note=f"{name}: scores of {len(pairs):,} pairs")
+        record.pair_scores = PairScores(asked.pairs, answer.raw, answer.law)  # type: ignore[arg-type]
+        session.tell(None)
+    scores = record.pair_scores
+
+    # Take the noise of the columns out of the distances.
+    noise: dict[str, Floats] = {}
+    shares: dict[str, Floats] = {}
+    for table in singles:
+        counts = columns.counts(table.clique)
+        noise[table.clique[0]] = np.minimum(table.stddev, counts)
+        shares[table.clique[0]] = counts / columns.total
+    expected = np.array(
+        [
+            MEAN_ABSOLUTE * np.hypot(np.outer(noise[a], shares[b]), np.outer(shares[a], noise[b])).sum()
+            for a, b in scores.pairs
+        ]
+    )
+    distances = np.maximum(scores.values.astype(np.float64), 0.0)
+    dependences = np.sqrt(np.maximum(distances**2 - expected**2, 0.0))
+    return PairSurvey(columns, scores.pairs, dependences, scores.law.stddev)
