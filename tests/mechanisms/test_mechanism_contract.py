@@ -22,6 +22,8 @@ from hush.mechanisms import (
     Independent,
     Matrix,
     PrivBayes,
+    PrivMRF,
+    PrivSyn,
     Residual,
 )
 from hush.mechanisms.mechanism import Mechanism
@@ -48,6 +50,8 @@ EVERY: dict[str, Mechanism] = {
     "mwem": MWEM(),
     "mwem, one round": MWEM(rounds=1),
     "privbayes": PrivBayes(usefulness=1e-3),
+    "privmrf": PrivMRF(usefulness=1e-3, rounds=2),
+    "privsyn": PrivSyn(),
     "dualquery": DualQuery(turns=3, draws=2),
     "rap": RAP(rounds=3, rows=20),
     "rap, two at once": RAP(rounds=2, queries=2, rows=20),

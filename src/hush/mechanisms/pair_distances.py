@@ -80,10 +80,9 @@ class PairSurvey:
 def survey_pairs(session: Session, pairs: Sequence[Clique], share: Fraction, name: str) -> PairSurvey:
     """Noisy distances of all pairs from the product of their noisy columns, at a share of the budget.
 
-    A distance is that of the exact columns' product and of the columns' noise together. If the cells of the two are
-    unrelated, their squares add up: dependence^2 = distance^2 - noise^2, with
-    noise = sqrt(2/pi) sum_xy sqrt((s_x q_y)^2 + (p_x s_y)^2) for shares p and q of the levels. The noise s_x of a level
-    is that of its column, and at most its fitted count.
+    The columns' noise adds to a distance, and so does the noise s of the score. If these are unrelated, squares add up:
+    dependence^2 = score^2 - s^2 - moved^2, with moved = sqrt(2/pi) sum_xy sqrt((s_x q_y)^2 + (p_x s_y)^2) for shares p
+    and q of the levels. The noise s_x of a level is that of its column, and at most its fitted count.
 
     A run that was interrupted later has the scores on record, and asks for nothing.
 
@@ -102,19 +101,19 @@ def survey_pairs(session: Session, pairs: Sequence[Clique], share: Fraction, nam
         session.tell(None)
     scores = record.pair_scores
 
-    # Take the noise of the columns out of the distances.
+    # Take the noise of columns and scores out of the distances.
     noise: dict[str, Floats] = {}
     shares: dict[str, Floats] = {}
     for table in singles:
         counts = columns.counts(table.clique)
         noise[table.clique[0]] = np.minimum(table.stddev, counts)
         shares[table.clique[0]] = counts / columns.total
-    expected = np.array(
+    moved = np.array(
         [
             MEAN_ABSOLUTE * np.hypot(np.outer(noise[a], shares[b]), np.outer(shares[a], noise[b])).sum()
             for a, b in scores.pairs
         ]
     )
     distances = np.maximum(scores.values.astype(np.float64), 0.0)
-    dependences = np.sqrt(np.maximum(distances**2 - expected**2, 0.0))
+    dependences = np.sqrt(np.maximum(distances**2 - scores.law.stddev**2 - moved**2, 0.0))
     return PairSurvey(columns, scores.pairs, dependences, scores.law.stddev)

@@ -1,0 +1,179 @@
+"""PairDistances: exact values, the sensitivity on every neighbour of tiny tables, and what a record keeps of them."""
+
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hush
+from hush import Budget, Domain, Workload
+from hush.core.errors import ArchiveError, WorkloadError
+from hush.files.codec import CliqueTable
+from hush.mechanisms import PrivSyn
+from hush.mechanisms.candidates import LARGEST_MISFIT, on_grid
+from hush.mechanisms.pair_distances import PairDistances, survey_pairs
+from hush.privacy.events import ComposedEvent, GaussianEvent
+from hush.privacy.exact_sampling import NotPrivateEntropy
+from hush.privacy.sensitivity import Neighbours
+from hush.release.pair_scores_record import PairScoresFile, PairScoresRecord
+from hush.testing import TinyTable, neighbours_of
+
+DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
+PAIRS = tuple(combinations(DOMAIN.attributes, 2))
+ROWS = [(0, 0, 0), (1, 2, 1), (1, 1, 0), (1, 2, 1)]
+
+
+def statistic(seed: int = 0) -> PairDistances:
+    random = np.random.default_rng(seed)
+    return PairDistances(PAIRS, on_grid({pair: 2 * random.random(DOMAIN.sizes(pair)) for pair in PAIRS}))
+
+
+def answers(asked: PairDistances, table: TinyTable) -> np.ndarray[Any, Any]:
+    return asked.answer(table.counts(asked.cliques))
+
+
+def test_the_distances_are_rounded_down() -> None:
+    asked, table = statistic(), TinyTable(DOMAIN, ROWS)
+    exact = table.counts(PAIRS)
+    dense = [int(np.floor(np.abs(exact[pair] - asked.tables[pair]).sum())) for pair in PAIRS]
+    values = answers(asked, table)
+    assert values.tolist() == dense
+    assert values.dtype == np.int64
+
+
+def excess(asked: PairDistances, relation: Neighbours, l1: Fraction, l2_squared: Fraction) -> int:
+    """On how many neighbours of some tables the answers move further than these bounds."""
+    beyond = 0
+    for count in range(len(ROWS) + 1):
+        table = TinyTable(DOMAIN, ROWS[:count])
+        for other in neighbours_of(table, relation):
+            moved = np.abs(answers(asked, other) - answers(asked, table))
+            beyond += int(moved.sum()) > l1 or int((moved**2).sum()) > l2_squared
+    return beyond
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+@pytest.mark.parametrize("seed", range(5))
+def test_no_neighbour_moves_the_distances_further_than_declared(relation: Neighbours, seed: int) -> None:
+    asked = statistic(seed)
+    bound = asked.sensitivity(max_rows=1, neighbours=relation)
+    factor = 1 if relation is Neighbours.ADD_REMOVE else 2
+    assert (bound.l1, bound.l2_squared) == (3 * factor, 3 * factor**2)
+    assert excess(asked, relation, bound.l1, bound.l2_squared) == 0
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+def test_smaller_bounds_would_be_exceeded(relation: Neighbours) -> None:
+    asked = PairDistances(PAIRS, {pair: np.zeros(DOMAIN.sizes(pair)) for pair in PAIRS})
+    # without a model a distance is the number of rows, which an exchanged row does not move
+    beyond = excess(asked, relation, Fraction(2), Fraction(3))
+    assert (beyond > 0) == (relation is Neighbours.ADD_REMOVE)
+    far = PairDistances(PAIRS, {pair: TinyTable(DOMAIN, ROWS).counts([pair])[pair] * 1.0 for pair in PAIRS})
+    assert excess(far, relation, Fraction(2), Fraction(2)) > 0
+
+
+def test_exchanged_rows_reach_the_declared_bound() -> None:
+    before, after = TinyTable(DOMAIN, [(0, 0, 0)]), TinyTable(DOMAIN, [(1, 1, 1)])
+    asked = PairDistances(PAIRS, {pair: before.counts([pair])[pair] * 1.0 for pair in PAIRS})
+    moved = np.abs(answers(asked, after) - answers(asked, before))
+    bound = asked.sensitivity(max_rows=1, neighbours=Neighbours.REPLACE)
+    assert (int(moved.sum()), int((moved**2).sum())) == (bound.l1, bound.l2_squared)
+
+
+def test_units_of_several_rows_are_as_many_steps() -> None:
+    bound = statistic().sensitivity(max_rows=4, neighbours=Neighbours.ADD_REMOVE)
+    assert (bound.l1, bound.l2_squared) == (12, 48)
+
+
+def test_large_distances_are_cut_off_and_large_counts_are_exact() -> None:
+    domain = Domain({"a": 2, "b": 1})
+    pair = ("a", "b")
+    asked = PairDistances((pair,), {pair: np.array([[2.0**40], [2.0**-10]])})
+    near = np.array([[2**40 + 5], [3]])
+    assert asked.answer({pair: near}).tolist() == [7]
+    assert asked.answer({pair: 2 * near}).tolist() == [int(LARGEST_MISFIT)]
+    assert domain.size(pair) == 2
+
+
+@pytest.mark.parametrize("cell", [0.3, np.nan, np.inf * 0])
+def test_tables_off_the_grid_are_refused(cell: float) -> None:
+    table = np.full((2, 3), cell)
+    with pytest.raises(WorkloadError, match=r"off the grid of 2\^-10"):
+        PairDistances((("a", "b"),), {("a", "b"): table})
+
+
+def test_a_table_of_another_shape_is_refused() -> None:
+    asked = PairDistances((("a", "b"),), {("a", "b"): np.zeros((2, 1))})
+    with pytest.raises(WorkloadError, match="another shape"):
+        answers(asked, TinyTable(DOMAIN, ROWS))
+
+
+LINKED = TinyTable(DOMAIN, [(i % 2, i % 2 + (i % 5 == 0), i // 2 % 2) for i in range(400)])
+
+
+def test_the_survey_finds_dependences_and_takes_out_the_noise_of_columns() -> None:
+    plan = PrivSyn().plan(Workload.kway(DOMAIN, 2), Budget(rho=2.0))
+    surveys: list[Any] = []
+
+    class Keeping(PrivSyn):
+        def run(self, session: Any, plan: Any) -> None:
+            columns = [(name,) for name in session.domain]
+            session.measure(columns, session.limit / 30, note="columns")
+            surveys.append(survey_pairs(session, PAIRS, Fraction(1, 2), "test"))
+            session.fit()
+
+    settings = Keeping()
+    for seed in range(20):
+        settings.plan(plan.workload, plan.budget).release(LINKED, entropy=NotPrivateEntropy(seed))
+    dependences = np.array([survey.dependences for survey in surveys])
+    truth = []
+    for pair, table in LINKED.counts(PAIRS).items():
+        truth.append(np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0)) / 400).sum())
+        assert pair in surveys[0].dependence()
+    assert next(iter(surveys[0].dependence())) == ("a", "b")
+    np.testing.assert_allclose(dependences.mean(axis=0), truth, atol=12)
+
+
+def test_the_noise_of_scores_is_what_was_charged() -> None:
+    release = PrivSyn().plan(Workload.kway(DOMAIN, 2), Budget(rho=0.3)).release(LINKED)
+    scores = release.record.pair_scores  # type: ignore[attr-defined]
+    event = release.statement.event
+    assert isinstance(event, ComposedEvent)
+    charged = [part for part, _ in event.parts if isinstance(part, GaussianEvent) and part.sensitivity_l2_squared == 3]
+    assert [part.variance for part in charged] == [scores.law.variance_parameter]
+    assert float(charged[0].cost.rho) == pytest.approx(0.03, rel=1e-6)  # type: ignore[arg-type]
+    assert scores.pairs == PAIRS
+
+
+def test_scores_are_kept_in_files_and_used_again(tmp_path: Path) -> None:
+    release = PrivSyn().plan(Workload.kway(DOMAIN, 2), Budget(rho=0.3)).release(LINKED)
+    release.save(tmp_path / "x.hush")
+    loaded = hush.load(tmp_path / "x.hush")
+    ours, theirs = release.record.pair_scores, loaded.record.pair_scores  # type: ignore[union-attr,attr-defined]
+    assert (ours.pairs, ours.law) == (theirs.pairs, theirs.law)
+    np.testing.assert_array_equal(ours.values, theirs.values)
+    assert loaded.record.kind == "pair-scores"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "count"), [([("a", "b"), ("a",)], 2), ([("a", "b"), ("b", "c")], 3), ([], 0)], ids=["one", "more", "none"]
+)
+def test_damaged_scores_are_refused(pairs: list[tuple[str, ...]], count: int) -> None:
+    file = PairScoresFile(
+        pairs=CliqueTable.of(DOMAIN, pairs), values=np.zeros(count, dtype=np.int64), variance=Fraction(9)
+    )
+    with pytest.raises(ArchiveError, match="scores of pairs do not fit"):
+        file.build(DOMAIN)
+
+
+def test_other_records_cannot_hold_scores() -> None:
+    class Plain(PrivSyn):
+        def new_record(self, plan: Any) -> Any:
+            return hush.release.noisy_tables_record.NoisyTablesRecord(plan.domain)  # type: ignore[attr-defined]
+
+    with pytest.raises(WorkloadError, match="NoisyTablesRecord cannot hold them"):
+        Plain().plan(Workload.kway(DOMAIN, 2), Budget(rho=0.3)).release(LINKED)
+    assert PairScoresRecord(DOMAIN).pair_scores is None
