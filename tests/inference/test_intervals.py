@@ -23,6 +23,8 @@ from hush.mechanisms import (
     Independent,
     Matrix,
     PrivBayes,
+    PrivMRF,
+    PrivSyn,
     Residual,
 )
 from hush.mechanisms.mechanism import Mechanism
@@ -100,6 +102,8 @@ COVERED: dict[str, tuple[Mechanism, int, Workload, tuple[Budget, Budget]]] = {
     "mst": (MST(), 40, PLAIN, (SMALL, LARGE)),
     "mwem": (MWEM(rounds=2), 40, PLAIN, (SMALL, LARGE)),
     "privbayes": (PrivBayes(usefulness=1e-3), 40, PLAIN, (SMALL, LARGE)),
+    "privmrf": (PrivMRF(usefulness=1e-3), 40, PLAIN, (SMALL, LARGE)),
+    "privsyn": (PrivSyn(), 40, PLAIN, (SMALL, LARGE)),
     "dualquery": (DualQuery(turns=3, draws=2), 40, PLAIN, (SMALL, LARGE)),
     "rap": (RAP(rounds=3, rows=20), 40, PLAIN, (SMALL, LARGE)),
     "dawa": (DAWA(), 80, PLAIN, (PURE_SMALL, PURE_LARGE)),

@@ -119,7 +119,9 @@ def test_many_medium_columns_are_refused_before_the_charge_or_fit(name, tmp_path
     release(QUICK.get(name, VARIANTS[name]), MEDIUM, people(MEDIUM), tmp_path, limited)
 
 
-@pytest.mark.parametrize("name", ["aim", "mst", "mwem", "privbayes", "dualquery", "rap", "rap, cells", "independent"])
+@pytest.mark.parametrize(
+    "name", ["aim", "mst", "mwem", "privbayes", "privmrf", "privsyn", "dualquery", "rap", "rap, cells", "independent"]
+)
 def test_what_is_predicted_to_fit_is_released_within_the_prediction(name, tmp_path, limited) -> None:
     settings = dataclasses.replace(QUICK.get(name, VARIANTS[name]))
     if hasattr(settings, "max_size_mb"):

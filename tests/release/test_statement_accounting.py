@@ -28,6 +28,8 @@ from hush.mechanisms import (
     Independent,
     Matrix,
     PrivBayes,
+    PrivMRF,
+    PrivSyn,
     Residual,
 )
 from hush.mechanisms.mechanism import Mechanism
@@ -65,6 +67,8 @@ MECHANISMS: dict[str, tuple[Mechanism, Budget]] = {
     "mst": (MST(), Budget(rho=0.5)),
     "mwem": (MWEM(rounds=2), Budget(rho=0.5)),
     "privbayes": (PrivBayes(usefulness=1e-3), Budget(rho=0.5)),
+    "privmrf": (PrivMRF(usefulness=1e-3), Budget(rho=0.5)),
+    "privsyn": (PrivSyn(), Budget(rho=0.5)),
     "dualquery": (DualQuery(turns=3, draws=2), Budget(rho=0.5)),
     "rap": (RAP(rounds=3, rows=20), Budget(rho=0.5)),
     "rap, cells": (RAP(measure="cells", rounds=2, queries=2, rows=20), Budget(rho=0.5)),

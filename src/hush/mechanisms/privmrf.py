@@ -20,6 +20,7 @@ from hush.mechanisms.pair_distances import MEAN_ABSOLUTE, PairSurvey, survey_pai
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.privbayes import useful_cells
 from hush.mechanisms.session import Session, measure_columns
+from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.models.graphical.model_size import sizes_with
 from hush.privacy.account import used_up
@@ -29,7 +30,8 @@ from hush.schema import Schema
 from hush.workloads import Workload
 
 CHOICE_SHARE = Fraction(1, 10)  # of a round
-ROUND_TOLERANCE = 0.1  # tolerance of the fits between rounds, in standard deviations
+ROUND_TOLERANCE, ROUND_ITERATIONS = 0.2, 60  # tolerance and most iterations of the fits between rounds
+LAST_TOLERANCE = 0.05  # tolerance of the last fit
 LEAST_SCORE = 2.0  # standard deviations of the noise of a score; a weaker dependence is no edge
 MOST_REFUSED = 100  # edges in a row that do not fit, before the search ends
 MOST_CANDIDATES = 1000  # tables of three or more columns; pairs are candidates whatever their number
@@ -159,12 +161,11 @@ class PrivMRFRun:
             if not session.record.rounds:
                 self._first_tables(survey, candidates)
         rounds = MisfitRounds(session, Candidates(tuple(candidates), np.ones(len(candidates))), settings.name)
-        if candidates:
-            self._rounds(rounds)
+        start = self._rounds(rounds) if candidates else None
         if not used_up(session.remaining, session.limit):  # no table may be chosen: the columns get the rest
             columns = [(name,) for name in self.domain]
             session.measure(columns, session.remaining / len(columns), note=f"{settings.name}: columns once more")
-        model = session.fit().value
+        model = session.fit(start=start, tolerance=LAST_TOLERANCE).value
         session.scored = rounds.last.scored(model) if candidates else None
 
     def _candidates(self, survey: PairSurvey) -> list[Clique]:
@@ -243,12 +244,16 @@ class PrivMRFRun:
             cost = min(Fraction(settings.initial_share) * session.limit, session.remaining / 2) / len(chosen)
             session.measure(missing, cost, note=f"{settings.name}: {len(missing):,} first tables")
 
-    def _rounds(self, rounds: MisfitRounds) -> None:
-        """Choose and measure the candidate that the model answers worst, T times; the last spends what is left."""
+    def _rounds(self, rounds: MisfitRounds) -> GraphicalModel | None:
+        """Choose and measure the candidate that the model answers worst, T times; the last spends what is left.
+
+        Returns the last model of a round, if any, for the last fit to start from.
+        """
         session, cliques = self.session, rounds.pool.cliques
         cells: Floats = np.array([float(self.domain.size(clique)) for clique in cliques])
+        model: GraphicalModel | None = None
         while not used_up(session.remaining, session.limit):
-            model = session.fit(tolerance=ROUND_TOLERANCE).value
+            model = session.fit(start=model, tolerance=ROUND_TOLERANCE, iterations=ROUND_ITERATIONS).value
             sizes = self.settings.sizes_mb(self.domain, session.cliques, cliques, model.tree)
             indices = np.flatnonzero(sizes <= self.settings.limit_mb)
             if not len(indices):
@@ -265,3 +270,4 @@ class PrivMRFRun:
                 measuring=None if left == 1 else (1 - CHOICE_SHARE) * cost,
             )
             session.ended(played)
+        return model
