@@ -60,9 +60,9 @@ def excess(asked: PairDistances, relation: Neighbours, l1: Fraction, l2_squared:
 def test_no_neighbour_moves_the_distances_further_than_declared(relation: Neighbours, seed: int) -> None:
     asked = statistic(seed)
     bound = asked.sensitivity(max_rows=1, neighbours=relation)
+    assert excess(asked, relation, bound.l1, bound.l2_squared) == 0
     factor = 1 if relation is Neighbours.ADD_REMOVE else 2
     assert (bound.l1, bound.l2_squared) == (3 * factor, 3 * factor**2)
-    assert excess(asked, relation, bound.l1, bound.l2_squared) == 0
 
 
 @pytest.mark.parametrize("relation", Neighbours)
@@ -89,16 +89,14 @@ def test_units_of_several_rows_are_as_many_steps() -> None:
 
 
 def test_large_distances_are_cut_off_and_large_counts_are_exact() -> None:
-    domain = Domain({"a": 2, "b": 1})
     pair = ("a", "b")
     asked = PairDistances((pair,), {pair: np.array([[2.0**40], [2.0**-10]])})
     near = np.array([[2**40 + 5], [3]])
     assert asked.answer({pair: near}).tolist() == [7]
     assert asked.answer({pair: 2 * near}).tolist() == [int(LARGEST_MISFIT)]
-    assert domain.size(pair) == 2
 
 
-@pytest.mark.parametrize("cell", [0.3, np.nan, np.inf * 0])
+@pytest.mark.parametrize("cell", [0.3, np.nan])
 def test_tables_off_the_grid_are_refused(cell: float) -> None:
     table = np.full((2, 3), cell)
     with pytest.raises(WorkloadError, match=r"off the grid of 2\^-10"):

@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 
 from hush.histograms import bucket_trees, interval_costs
-from hush.mechanisms import MWEM, DualQuery, Independent, candidates, dualquery, mwem, release_job
+from hush.mechanisms import (
+    MWEM,
+    DualQuery,
+    Independent,
+    PrivSyn,
+    candidates,
+    dualquery,
+    mwem,
+    pair_distances,
+    release_job,
+)
 from hush.mechanisms.session import Session
 from hush.privacy import (
     account,
@@ -407,6 +417,21 @@ def tree_priced_by_its_leaves(patch: Patch) -> None:
     patch.setattr(bucket_trees.BucketTreeQuery, "row_norms", RowNorms.of_number(1, 2))
 
 
+def pair_scores_priced_as_one(patch: Patch) -> None:
+    """All scores of pairs at the price of one."""
+    patch.setattr(pair_distances, "score_norms", lambda count: RowNorms.of_number(1, 2))
+
+
+def pair_scores_forget_units(patch: Patch) -> None:
+    """Scores of pairs with the sensitivity of one row, whatever a unit is."""
+    true = pair_distances.PairDistances.sensitivity
+    patch.setattr(
+        pair_distances.PairDistances,
+        "sensitivity",
+        lambda self, *, max_rows, neighbours: true(self, max_rows=1, neighbours=neighbours),
+    )
+
+
 MISFIT = "mechanisms/test_candidates_misfit.py::"
 PARTITIONS = "privacy/test_partition_laws.py::"
 ROUNDS = {"mechanism": MWEM(rounds=1)}
@@ -416,6 +441,12 @@ AXIS = suite("strategies/test_axis_strategy.py")
 SLIPS = {
     "dualquery forgets units": Bug(cells_forget_units, CONTRACT, {"mechanism": DualQuery(turns=3, draws=2)}),
     "rounds forget units": Bug(misfits_forget_units, CONTRACT, ROUNDS),
+    "scores of pairs at the price of one": Bug(
+        pair_scores_priced_as_one,
+        "mechanisms/test_pair_distances.py::test_no_neighbour_moves_the_distances_further_than_declared",
+        {"relation": Neighbours.ADD_REMOVE, "seed": 0},
+    ),
+    "scores of pairs forget units": Bug(pair_scores_forget_units, CONTRACT, {"mechanism": PrivSyn()}),
     "generalised choice forgets units": Bug(
         normalised_forgets_units,
         "mechanisms/test_candidates_generalized.py::test_choices_are_as_private_for_units_of_several_rows",

@@ -148,8 +148,8 @@ def combined(domain: Domain, pairs: Sequence[Clique]) -> dict[Clique, float]:
     no other table has, if all pairs among its columns were chosen and sum w^(2/3) falls. By Hoelder's inequality a
     table then has no more cells than its pairs together.
 
-    >>> combined(Domain({"a": 2, "b": 2, "c": 2, "d": 9}), [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")])
-    {('a', 'b', 'c'): 16.970562748476..., ('c', 'd'): 18.0}
+    >>> list(combined(Domain({"a": 2, "b": 2, "c": 2, "d": 9}), [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")]))
+    [('a', 'b', 'c'), ('c', 'd')]
     """
     adjacent: dict[str, set[str]] = {name: set() for name in domain}
     for a, b in pairs:
