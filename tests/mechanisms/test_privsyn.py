@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hush
-from hush import Budget, Domain, Workload
+from hush import Budget, Constraint, Domain, Workload
 from hush.core.errors import BudgetError, InterruptedRelease, SizeError
 from hush.mechanisms import PrivSyn, ReleaseJob
 from hush.mechanisms.mechanism import CELL_MB
@@ -152,3 +152,12 @@ def test_impossible_shares_are_refused() -> None:
         PrivSyn(column_share=0.5, score_share=0.5)
     with pytest.raises(BudgetError, match="never pure epsilon"):
         PrivSyn().plan(WORKLOAD, Budget(epsilon=1.0))
+
+
+def test_rules_hold_in_tables_and_rows() -> None:
+    rule = Constraint.forbid(DOMAIN, ("a", "b"), [(0, 2)])
+    table = TinyTable(DOMAIN, [row for row in ROWS if row[:2] != (0, 2)], constraints=[rule])
+    release = released(PrivSyn(), Budget(rho=0.1), table)
+    assert release.model().counts(("a", "b"))[0, 2] == 0
+    rows = release.synthesize(rows=500, seed=1)
+    assert (0, 2) not in set(zip(rows["a"].to_pylist(), rows["b"].to_pylist(), strict=True))

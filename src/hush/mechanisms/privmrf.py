@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
@@ -32,6 +33,7 @@ from hush.workloads import Workload
 CHOICE_SHARE = Fraction(1, 10)  # of a round
 ROUND_TOLERANCE, ROUND_ITERATIONS = 0.2, 60  # tolerance and most iterations of the fits between rounds
 LAST_TOLERANCE = 0.05  # tolerance of the last fit
+MOST_ROUNDS = 32  # unless more are asked for
 LEAST_SCORE = 2.0  # standard deviations of the noise of a score; a weaker dependence is no edge
 MOST_REFUSED = 100  # edges in a row that do not fit, before the search ends
 MOST_CANDIDATES = 1000  # tables of three or more columns; pairs are candidates whatever their number
@@ -50,16 +52,16 @@ class PrivMRF(CapacityMechanism):
     noise sqrt(2/pi) sigma sqrt(n c) with which a table of n cells gives a pair of c cells. Each of T rounds
     then chooses a candidate by the exponential mechanism with the score
     ||M_r(D) - M_r(p)||_1 - sqrt(2/pi) sigma n_r, measures it and fits again. `rounds` is T, by default the number of
-    columns. A T tuned on the data is not private.
+    columns and at most 32. A T tuned on the data is not private.
 
     Privacy: rho-zCDP of the budget, by the account's filter; one noisy vector of scores, see `PairDistances`. Graph and
     candidates are computed from noisy numbers.
-    Reference: [PrivMRF, Alg. 1-3].
-    Differs from [PrivMRF, sec. 4.1]: scores are distances from the product of noisy columns, which a row moves by 1;
-    the number of rows is private, and estimated from the columns; dependences below two standard deviations of their
-    noise are no edges. Differs from [PrivMRF, sec. 4.2]: a table joins the first set for what it gains beyond its
-    noise. Differs from [PrivMRF, sec. 4.3]: all candidates are scored, not a random part, and the choice is by the
-    exponential mechanism.
+    Reference: [PrivMRF].
+    Differs from [PrivMRF, R-scores]: scores are distances from the product of noisy columns, which a row moves by 1;
+    the number of rows is private, and estimated from the columns; a dependence below two standard deviations of its
+    noise is no edge. Differs from [PrivMRF, initial marginals]: a table joins the first set for what it gains beyond
+    its noise. Differs from [PrivMRF, selection]: all candidates are scored, not a random part, and the exponential
+    mechanism chooses. All shares of the budget are ours, and the account charges each step.
 
     >>> import hush
     >>> PrivMRF().planned_rounds(hush.Domain({"country": 1, "age": 85, "sex": 2, "race": 5}))
@@ -94,7 +96,7 @@ class PrivMRF(CapacityMechanism):
 
     def planned_rounds(self, domain: Domain) -> int:
         """T: the number of rounds that share what the columns, scores and first tables leave."""
-        return self.rounds or max(len(domain.varying()), 1)
+        return self.rounds or min(max(len(domain.varying()), 1), MOST_ROUNDS)
 
     @property
     def round_share(self) -> Fraction:
@@ -215,12 +217,13 @@ class PrivMRFRun:
         """Measure tables that cover dependences, each worth more than its noise; at most one for each column."""
         session, settings, domain = self.session, self.settings, self.domain
         uncovered = {pair: value for pair, value in survey.dependence().items() if value > 0}
-        cost = Fraction(settings.initial_share) * session.limit / self.most_rounds
+        most = len(domain.varying())
+        cost = Fraction(settings.initial_share) * session.limit / most
         noise = MEAN_ABSOLUTE * session.law(cost).stddev
         chosen: list[Clique] = []
         room = session.memory.numbers
         gains = dict.fromkeys(candidates, np.inf)
-        while gains and len(chosen) < len(domain):
+        while gains and len(chosen) < most:
             # Gains only fall as pairs are covered: a table is the best if its gain is still what it was.
             best = max(gains, key=gains.__getitem__)
             gain = sum(
@@ -244,18 +247,21 @@ class PrivMRFRun:
             cost = min(Fraction(settings.initial_share) * session.limit, session.remaining / 2) / len(chosen)
             session.measure(missing, cost, note=f"{settings.name}: {len(missing):,} first tables")
 
-    def _rounds(self, rounds: MisfitRounds) -> GraphicalModel | None:
+    def _rounds(self, rounds: MisfitRounds) -> GraphicalModel:
         """Choose and measure the candidate that the model answers worst, T times; the last spends what is left.
 
-        Returns the last model of a round, if any, for the last fit to start from.
+        If one tree holds all candidates, no model is checked for its size: it has some of them.
         """
-        session, cliques = self.session, rounds.pool.cliques
-        cells: Floats = np.array([float(self.domain.size(clique)) for clique in cliques])
-        model: GraphicalModel | None = None
+        session, domain, limit = self.session, self.domain, self.settings.limit_mb
+        cliques = rounds.pool.cliques
+        cells: Floats = np.array([float(domain.size(clique)) for clique in cliques])
+        sizes = np.full(len(cliques), JunctionTree.build(domain, [*session.cliques, *cliques]).size_mb)
+        all_fit = bool(sizes[0] <= limit)
+        model = session.fit(tolerance=ROUND_TOLERANCE, iterations=ROUND_ITERATIONS).value
         while not used_up(session.remaining, session.limit):
-            model = session.fit(start=model, tolerance=ROUND_TOLERANCE, iterations=ROUND_ITERATIONS).value
-            sizes = self.settings.sizes_mb(self.domain, session.cliques, cliques, model.tree)
-            indices = np.flatnonzero(sizes <= self.settings.limit_mb)
+            if not all_fit:
+                sizes = self.settings.sizes_mb(domain, session.cliques, cliques, model.tree)
+            indices = np.flatnonzero(sizes <= limit)
             if not len(indices):
                 break
             indices = indices[session.memory.affordable(cells[indices])]
@@ -269,5 +275,6 @@ class PrivMRFRun:
                 choosing=CHOICE_SHARE * cost,
                 measuring=None if left == 1 else (1 - CHOICE_SHARE) * cost,
             )
-            session.ended(played)
+            model = session.fit(start=model, tolerance=ROUND_TOLERANCE, iterations=ROUND_ITERATIONS).value
+            session.ended(replace(played, size_mb=model.size_mb))
         return model

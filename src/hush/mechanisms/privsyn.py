@@ -41,12 +41,12 @@ class PrivSyn(CapacityMechanism):
 
     Privacy: rho-zCDP of the budget, by the account's filter; one noisy vector of scores, see `PairDistances`. Which
     tables are measured is computed from noisy numbers.
-    Reference: [PrivSyn, Alg. 1 for the choice, Alg. 2 for larger tables, sec. 4 for rows].
-    Differs from [PrivSyn, sec. 3.2]: the distance is from the product of noisy columns, which a row moves by 1 where
-    that of exact columns moves by up to 4. Differs from [PrivSyn, Alg. 2]: larger tables are made where they lower the
-    noise, in place of a limit of cells. Differs from [PrivSyn, sec. 4]: tables agree by least squares
-    (`fit_locally`), and rows begin as those of a graphical model and end by coordinate descent (`repaired`), in place
-    of averaging in turns and the gradual update of random rows.
+    Reference: [PrivSyn], its DenseMarg for the choice and its GUM for rows.
+    Differs from [PrivSyn, InDif]: the distance is from the product of noisy columns, which a row moves by 1 where that
+    of exact columns moves by up to 4; the noise is taken out of its square. Differs from [PrivSyn, combining of
+    marginals]: larger tables are made where they lower the noise, in place of a limit of cells. Differs from [PrivSyn,
+    GUM]: tables agree by least squares (`fit_locally`), and rows begin as those of a graphical model and end by
+    coordinate descent (`repaired`), in place of averaging in turns and the gradual update of random rows.
 
     >>> import hush
     >>> workload = hush.Workload.kway(hush.Domain({"age": 85, "sex": 2, "race": 5}), 2)
