@@ -23,7 +23,7 @@ STDOUT = Path("-")
 # fmt: off
 MECHANISMS = (
     "auto", "residual", "hdmm", "matrix", "direct", "dawa", "aim", "mst", "mwem", "privbayes", "privmrf", "privsyn",
-    "dualquery", "rap", "independent", "gaussian", "all-zero",
+    "dualquery", "rap", "gem", "independent", "gaussian", "all-zero",
 )
 # fmt: on
 

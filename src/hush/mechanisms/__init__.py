@@ -10,6 +10,7 @@ from hush.mechanisms.aim import AIM
 from hush.mechanisms.baselines import AllZero, Direct, Gaussian, Independent
 from hush.mechanisms.dawa import DAWA
 from hush.mechanisms.dualquery import DualQuery
+from hush.mechanisms.gem import GEM
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.matrix import Matrix
 from hush.mechanisms.mechanism import Mechanism, StrategyMechanism
@@ -25,6 +26,7 @@ from hush.mechanisms.residual import Residual
 __all__ = [
     "AIM",
     "DAWA",
+    "GEM",
     "HDMM",
     "MST",
     "MWEM",

@@ -18,6 +18,7 @@ from hush.mechanisms.auto import Auto
 from hush.mechanisms.baselines import AllZero, Direct, Gaussian, Independent
 from hush.mechanisms.dawa import DAWA
 from hush.mechanisms.dualquery import DualQuery
+from hush.mechanisms.gem import GEM
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.matrix import Matrix
 from hush.mechanisms.mechanism import Mechanism
@@ -33,7 +34,7 @@ from hush.strategies.noise_allocation import Loss, SumOfVariances, loss_of
 ENTRY_POINT_GROUP = "hush.mechanisms"
 _OURS: tuple[type[Mechanism], ...] = (
     Auto, Residual, HDMM, Matrix, Direct, DAWA, AIM, MST, MWEM, PrivBayes, PrivMRF, PrivSyn, DualQuery,
-    RAP, Independent, Gaussian, AllZero,
+    RAP, GEM, Independent, Gaussian, AllZero,
 )  # fmt: skip
 BUILT_IN: dict[str, type[Mechanism]] = {kind.name: kind for kind in _OURS}
 

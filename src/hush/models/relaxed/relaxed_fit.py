@@ -34,7 +34,7 @@ ALWAYS_KEPT = 3  # as few numbers as this are never shrunk towards their mean
 
 
 @dataclass(frozen=True, slots=True)
-class _Adam:
+class Adam:
     """The settings of Adam [Kingma and Ba 2015]: its step on the logits, and the memory of its two averages."""
 
     rate: float = 0.1
@@ -82,7 +82,7 @@ def fit_relaxed(
     check_whole(WorkloadError, "rows", rows, least=1)
     check_number(WorkloadError, "restraint", restraint, least=0, below=1)
     check_number(WorkloadError, "start_shared", start_shared, least=0, below=1)
-    _check_model(domain, constraints, start)
+    check_model(domain, constraints, start)
     ordered = placed(domain, measurements)
     tables = [m for m in ordered if not isinstance(m.query, TargetRow | FormulaRow)]  # others determine no total
     known = estimate_total(domain, tables)[0] if total is None else checked_total(total)
@@ -92,7 +92,7 @@ def fit_relaxed(
     columns = column_shares(coarse, ordered, known)
     coarse = coarse.with_shares(columns)
     rows = rows if start is None else len(start.rows)
-    _check_size(rows, int(coarse.offsets[-1]), max_size_mb)
+    check_size(rows, int(coarse.offsets[-1]), max_size_mb)
     loss = RelaxedLoss(coarse, ordered, known)
     product_start = RelaxedRows(CoarseLevels.merged_whole(domain, columns), np.ones((rows, len(domain))), 1.0)
     starts = [_refined_start(coarse, columns, start or product_start, start_shared, seed)]
@@ -104,7 +104,7 @@ def fit_relaxed(
     return Solution(value=RelaxedRows(coarse, fitted, known, cliques=cliques), status=status, stats=stats)
 
 
-def _check_model(domain: Domain, constraints: Sequence[Constraint], start: RelaxedRows | None) -> None:
+def check_model(domain: Domain, constraints: Sequence[Constraint], start: RelaxedRows | None) -> None:
     """Refuse constraints, which relaxed rows cannot keep, and a start over another domain."""
     if constraints:
         raise WorkloadError(
@@ -115,7 +115,7 @@ def _check_model(domain: Domain, constraints: Sequence[Constraint], start: Relax
         raise DomainError("start is a model of another domain; leave it out, or give one of the same attributes")
 
 
-def _check_size(rows: int, width: int, max_size_mb: float | None) -> None:
+def check_size(rows: int, width: int, max_size_mb: float | None) -> None:
     """Refuse rows that take more than a limit, or more than the free memory."""
     if max_size_mb is not None and 8e-6 * rows * width > max_size_mb:
         raise SizeError(
@@ -168,7 +168,7 @@ def _descend(
 
     `quick` allows rough first steps; they would spoil rows that were fitted before.
     """
-    adam = _Adam()
+    adam = Adam()
     offsets, parts = loss.coarse.offsets, loss.parts if quick else 1
     weights = np.full(len(rows), 1.0 / len(rows))
     logits = np.log(np.maximum(np.ascontiguousarray(rows.T), 1e-30))
