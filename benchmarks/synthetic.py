@@ -29,7 +29,7 @@ from rich.table import Table
 import hush
 from benchmarks.coded import DELTA, WORKLOADS, error_and_sample, load, workload_of
 from benchmarks.limited import FAILED, Jobs
-from hush.mechanisms import AIM, HDMM, MST, MWEM, RAP, DualQuery, Gaussian, Independent, PrivBayes, Residual
+from hush.mechanisms import AIM, GEM, HDMM, MST, MWEM, RAP, DualQuery, Gaussian, Independent, PrivBayes, Residual
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ ENTRANTS = {
     "independent": Entrant(lambda _: Independent()),
     "dualquery": Entrant(lambda size: DualQuery(max_size_mb=size)),
     "rap": Entrant(lambda _: RAP()),
+    "gem": Entrant(lambda _: GEM()),
     "gaussian": Entrant(lambda _: Gaussian(), model=False),
     "hdmm": Entrant(lambda _: HDMM(noise="gaussian")),
     "residual": Entrant(lambda _: Residual(), model=False),

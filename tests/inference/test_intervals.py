@@ -13,6 +13,7 @@ from hush.inference.intervals import ErrorMargins, FixedIntervals, NoiseInterval
 from hush.mechanisms import (
     AIM,
     DAWA,
+    GEM,
     HDMM,
     MST,
     MWEM,
@@ -106,6 +107,7 @@ COVERED: dict[str, tuple[Mechanism, int, Workload, tuple[Budget, Budget]]] = {
     "privsyn": (PrivSyn(), 40, PLAIN, (SMALL, LARGE)),
     "dualquery": (DualQuery(turns=3, draws=2), 40, PLAIN, (SMALL, LARGE)),
     "rap": (RAP(rounds=3, rows=20), 40, PLAIN, (SMALL, LARGE)),
+    "gem": (GEM(rounds=3, rows=20, hidden=8), 40, PLAIN, (SMALL, LARGE)),
     "dawa": (DAWA(), 80, PLAIN, (PURE_SMALL, PURE_LARGE)),
 }
 QUESTIONS = {

@@ -7,14 +7,19 @@ import pytest
 
 from hush import Budget, Domain, Workload
 from hush.core.errors import BudgetError
-from hush.mechanisms import HDMM, RAP, DualQuery
+from hush.mechanisms import GEM, HDMM, RAP, DualQuery
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import mechanisms
 from hush.privacy.budget import Cost
 from hush.privacy.ledger import Ledger
 from hush.testing import TinyTable
 
-QUICK = {"hdmm": HDMM(restarts=1, quick=True), "dualquery": DualQuery(turns=3, draws=2), "rap": RAP(rounds=3, rows=20)}
+QUICK = {
+    "hdmm": HDMM(restarts=1, quick=True),
+    "dualquery": DualQuery(turns=3, draws=2),
+    "rap": RAP(rounds=3, rows=20),
+    "gem": GEM(rounds=3, rows=20, hidden=8),
+}
 EVERY: dict[str, Mechanism] = {name: QUICK[name] if name in QUICK else kind() for name, kind in mechanisms().items()}
 WORKLOAD = Workload.kway(Domain({"a": 2, "b": 2}), 1)
 TINY, HUGE = (5e-324, 1e-300, 1e-160, 1e-40), (1e20, 1e154, 1e300, 1.7e308)

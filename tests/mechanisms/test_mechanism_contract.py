@@ -11,6 +11,7 @@ from hush.core.errors import ReplayError
 from hush.mechanisms import (
     AIM,
     DAWA,
+    GEM,
     HDMM,
     MST,
     MWEM,
@@ -58,6 +59,7 @@ EVERY: dict[str, Mechanism] = {
     "rap, cells": RAP(measure="cells", rounds=2, queries=2, rows=20),
     "rap, all": RAP(measure="all", rows=20),
     "rap, as its noise decides": RAP(rows=20),
+    "gem": GEM(rounds=3, rows=20, hidden=8),
     "independent": Independent(),
     "all-zero": AllZero(),
     "dawa": DAWA(),

@@ -11,7 +11,7 @@ import pytest
 
 import hush
 from hush.core.errors import SizeError
-from hush.mechanisms import AIM, DAWA, HDMM, MST, RAP, DualQuery
+from hush.mechanisms import AIM, DAWA, GEM, HDMM, MST, RAP, DualQuery
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import BUILT_IN
 from hush.mechanisms.release_job import ReleaseJob
@@ -43,6 +43,7 @@ QUICK = {  # the same within seconds
     "rap": RAP(rows=10, rounds=2),
     "rap, all": RAP(measure="all", rows=20),
     "dualquery": DualQuery(turns=3, draws=2),
+    "gem": GEM(rounds=2, rows=20, hidden=8),
 }
 
 
@@ -120,7 +121,8 @@ def test_many_medium_columns_are_refused_before_the_charge_or_fit(name, tmp_path
 
 
 @pytest.mark.parametrize(
-    "name", ["aim", "mst", "mwem", "privbayes", "privmrf", "privsyn", "dualquery", "rap", "rap, cells", "independent"]
+    "name",
+    ["aim", "mst", "mwem", "privbayes", "privmrf", "privsyn", "dualquery", "gem", "rap", "rap, cells", "independent"],
 )
 def test_what_is_predicted_to_fit_is_released_within_the_prediction(name, tmp_path, limited) -> None:
     settings = dataclasses.replace(QUICK.get(name, VARIANTS[name]))

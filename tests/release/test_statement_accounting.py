@@ -18,6 +18,7 @@ from hush.files.archive import ArchiveReader, write_archive
 from hush.mechanisms import (
     AIM,
     DAWA,
+    GEM,
     HDMM,
     MST,
     MWEM,
@@ -71,6 +72,7 @@ MECHANISMS: dict[str, tuple[Mechanism, Budget]] = {
     "privsyn": (PrivSyn(), Budget(rho=0.5)),
     "dualquery": (DualQuery(turns=3, draws=2), Budget(rho=0.5)),
     "rap": (RAP(rounds=3, rows=20), Budget(rho=0.5)),
+    "gem": (GEM(rounds=3, rows=20, hidden=8), Budget(rho=0.5)),
     "rap, cells": (RAP(measure="cells", rounds=2, queries=2, rows=20), Budget(rho=0.5)),
     "independent": (Independent(), Budget(rho=0.5)),
     "dawa": (DAWA(), Budget(rho=0.5)),

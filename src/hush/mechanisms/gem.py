@@ -1,4 +1,4 @@
-"""gem: round by round, the asked table that a generator network answers worst is measured, and the network is fitted."""
+"""gem: round by round, measures the asked table that a generator network answers worst, and fits the network."""
 
 from __future__ import annotations
 
@@ -46,14 +46,15 @@ class GEM(Mechanism):
     noisy tables; `choice_share` of a round pays for its choice. The model is the rows that the network makes in the
     end. Tables of more than 2^20 cells are left out.
 
-    `rounds` is T, by default six for each asked column, at most 64 and at most one for each table. `hidden` is the number of hidden units. A T tuned
-    on the data is not private.
+    `rounds` is T: by default six for each asked column, at most 64, and at most the number of tables. `hidden` is the
+    number of hidden units. A T tuned on the data is not private.
 
     Privacy: rho-zCDP of the budget, by the account's filter; candidates depend on noisy values alone.
     Reference: [Liu et al. 2021, sec. 3 and 5].
     Differs from [Liu et al. 2021]: neighbours add or remove a row, so the number of rows, which the paper takes as
-    known, is estimated from the noisy columns; whole tables are chosen and measured, where the paper chooses single
-    answers; a choice costs epsilon^2 / 8, and choices and noise have fixed shares of rho.
+    known, is estimated from columns that are measured first; whole tables are chosen, by the sum of their errors less
+    that of their noise, and measured, where the paper chooses single answers by their error; a choice costs
+    epsilon^2 / 8, and choices have a fixed share of rho; the fit is that of `RowGenerator`.
 
     >>> import hush
     >>> GEM().planned_rounds(hush.Workload.kway(hush.Domain({"a": 2, "b": 3, "c": 2, "d": 2}), 2))

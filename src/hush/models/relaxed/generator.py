@@ -173,7 +173,7 @@ class RowGenerator:
     @property
     def products(self) -> int:
         """How many numbers one step multiplies: each weight and row once forwards and twice backwards."""
-        return 3 * len(self.weights) * self._inputs.shape[1]
+        return 3 * self.weights.size * self._inputs.shape[1]
 
 
 def generator_bytes(rows: int, hidden: int, widths: Sequence[int], levels: int, largest: int) -> int:
