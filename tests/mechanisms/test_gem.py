@@ -66,6 +66,7 @@ def test_the_model_is_relaxed_rows_and_answers_as_others_do(pairs: TinyTable, tm
     assert len(model.distribution.rows) == 40
     release.save(tmp_path / "gem.hush")
     loaded = hush.load(tmp_path / "gem.hush")
+    assert isinstance(loaded, hush.Release)
     assert np.array_equal(loaded.model().counts(("a", "b")), model.counts(("a", "b")))
     assert loaded.synthesize(rows=100, seed=1).num_rows == 100
 

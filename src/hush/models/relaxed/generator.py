@@ -33,6 +33,7 @@ START_SPREAD = 0.3  # standard deviation of the first logits between rows, so th
 WEIGHT_MEMORY = 0.9  # of the moving average of the weights, per step
 ADAM = Adam(rate=0.003)  # faster steps leave more association between columns that no table ties
 GENERATOR_ITERATIONS = 600
+STEPS_PER_CHECK = 10  # between losses of the averaged weights
 ARRAYS_OF_WEIGHTS = 8  # weights, gradient, the averages of Adam and of the weights, and what a step makes
 
 
@@ -135,8 +136,9 @@ class RowGenerator:
     ) -> Solution[RelaxedRows]:
         """Move the weights towards noisy answers by Adam, from where they are, and make rows of their moving average.
 
-        The loss L is half the sum of squared residuals over sigma^2, as in `fit_relaxed`. The descent stops at
-        L = m / 2 for m noisy numbers, the expected loss of the truth, or after `iterations` steps.
+        The loss L is half the sum of squared residuals over sigma^2, as in `fit_relaxed`. The descent stops when the
+        averaged weights have L <= m / 2 for m noisy numbers, the expected loss of the truth, or after `iterations`
+        steps. The next fit starts from the averaged weights.
 
         Not convex: more iterations need not reach L = m / 2.
 
@@ -152,28 +154,32 @@ class RowGenerator:
         total = estimate_total(domain, ordered)[0]
         coarse = self.coarse.with_shares(column_shares(self.coarse, ordered, total))
         loss = RelaxedLoss(coarse, ordered, total)
-        average = self.weights.copy()
-        mean, square = np.zeros((2, len(average)))
-        status = f"the loss is still above that of the truth after {iterations} iterations; raise iterations"
-        for number in range(1, iterations + 1):
-            value, gradient = self.value_and_gradient(loss, self.weights)
-            if value <= 0.5 * loss.numbers:
-                status = SOLVED
-                break
+        weights, average = self.weights.copy(), self.weights
+        mean, square = np.zeros((2, len(weights)))
+        step, value = 0, np.inf
+        while True:
+            if step % STEPS_PER_CHECK == 0 or step == iterations:
+                value, _ = self.value_and_gradient(loss, average)
+                if value <= 0.5 * loss.numbers or step == iterations:
+                    break
+            step += 1
+            _, gradient = self.value_and_gradient(loss, weights)
             mean += (1 - ADAM.mean_memory) * (gradient - mean)
             square += (1 - ADAM.square_memory) * (gradient * gradient - square)
-            fresh, fresh_square = 1 - ADAM.mean_memory**number, 1 - ADAM.square_memory**number
-            self.weights -= ADAM.rate * (mean / fresh) / (np.sqrt(square / fresh_square) + 1e-30)
-            average += (1 - WEIGHT_MEMORY) * (self.weights - average)
+            fresh, fresh_square = 1 - ADAM.mean_memory**step, 1 - ADAM.square_memory**step
+            weights -= ADAM.rate * (mean / fresh) / (np.sqrt(square / fresh_square) + 1e-30)
+            average += (1 - WEIGHT_MEMORY) * (weights - average)
+        unfinished = f"the loss is still above that of the truth after {iterations} iterations; raise iterations"
+        status = SOLVED if value <= 0.5 * loss.numbers else unfinished
         rows = np.ascontiguousarray(self._forward(average)[1].T)
-        stats = {"iterations": float(number), "value": value}
+        stats = {"iterations": float(step), "value": value}
         cliques = dict.fromkeys(measurement.clique for measurement in ordered if measurement.clique)
         return Solution(value=RelaxedRows(coarse, rows, total, cliques=cliques), status=status, stats=stats)
 
     @property
     def products(self) -> int:
         """How many numbers one step multiplies: each weight and row once forwards and twice backwards."""
-        return 3 * self.weights.size * self._inputs.shape[1]
+        return 3 * len(self.weights) * len(self._inputs[0])
 
 
 def generator_bytes(rows: int, hidden: int, widths: Sequence[int], levels: int, largest: int) -> int:
