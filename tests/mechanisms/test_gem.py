@@ -53,8 +53,8 @@ def test_a_run_spends_its_budget_on_columns_choices_and_tables(pairs: TinyTable)
     assert {table.clique for table in chosen} <= set(WORKLOAD.cliques)
     spent = [sum(0.5 / table.stddev**2 for table in tables) for tables in (columns, chosen)]
     choices = sum(played.epsilon**2 / 8 for played in release.rounds)
-    assert spent[0] == pytest.approx(0.2 * rho, rel=1e-6)
-    assert choices == pytest.approx(0.25 * 0.8 * rho, rel=1e-6)
+    assert spent[0] == pytest.approx(0.3 * rho, rel=1e-6)
+    assert choices == pytest.approx(0.25 * 0.7 * rho, rel=1e-6)
     assert sum(spent) + choices == pytest.approx(rho, rel=1e-6)
     assert sum(spent) + choices <= rho * (1 + 1e-12)
 

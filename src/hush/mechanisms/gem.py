@@ -29,7 +29,7 @@ from hush.workloads import Workload
 
 # More rounds than others play: fitting one table changes all columns, and later rounds find what that spoiled.
 ROUNDS_PER_COLUMN, MOST_ROUNDS = 6, 64
-COLUMN_SHARE = 0.2
+COLUMN_SHARE = 0.3  # with less, columns of small tables are mostly noise
 CHOICE_SHARE = 0.25
 ROUND_ITERATIONS = 60  # of the fits between rounds; the last one may take ten times as many
 MOST_FIT_PRODUCTS = 2e10  # of a fit between rounds, which has fewer iterations beyond; ten times as many at last

@@ -29,7 +29,7 @@ from hush.privacy.measurement import Measurement, placed
 GENERATOR_ROWS = 500
 HIDDEN_UNITS = 128
 INPUTS = 32  # random numbers that each row is made from
-START_SPREAD = 0.3  # standard deviation of the first logits between rows, so that columns begin nearly independent
+START_SPREAD = 0.1  # standard deviation of the first logits between rows, so that columns begin nearly independent
 WEIGHT_MEMORY = 0.9  # of the moving average of the weights, per step
 ADAM = Adam(rate=0.003)  # faster steps leave more association between columns that no table ties
 GENERATOR_ITERATIONS = 600
