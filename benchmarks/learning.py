@@ -8,7 +8,8 @@ codes, whose order they use. Their AUC is measured on the real test rows. Tables
 - adult: whether income exceeds $50K
 - titanic: whether a passenger survived; rows without the label are left out
 - effects: generated, 30,000 rows. Twelve columns form a tree, and the log-odds of the label add up effects of six of
-  them and of two pairs of columns. Only tables of a pair and the label show the effects of pairs.
+  them and of two pairs of columns. Only tables of a pair and the label show the effects of pairs, and logistic
+  regression cannot learn them. The exact log-odds have an AUC of .931 on the test rows.
 
 Workloads: `2-way` asks for all pairs of columns, `label` also for all triples that hold the label.
 
@@ -89,8 +90,8 @@ def main() -> None:
 
 def table_names(folder: Path | None) -> list[str]:
     """All tables that have a label: those of the folder and the generated one."""
-    paths = sorted(folder.glob("*.csv")) if folder is not None else ()
-    names = [path.stem for path in paths if path.with_name(f"{path.stem}-domain.json").exists()]
+    paths = folder.glob("*.csv") if folder is not None else ()
+    names = sorted(path.stem for path in paths if path.with_name(f"{path.stem}-domain.json").exists())
     return [*(name for name in names if name.split("-")[0] in TARGETS), EFFECTS]
 
 
@@ -137,7 +138,7 @@ def _effects() -> tuple[Codes, dict[str, int]]:
     for column in random.choice(len(columns), 6, replace=False):
         log_odds += random.normal(size=sizes[column])[columns[column]]
     for one, other in random.choice(len(columns), (2, 2), replace=False):
-        log_odds += random.normal(size=(sizes[one], sizes[other]))[columns[one], columns[other]]
+        log_odds += random.normal(scale=2.0, size=(sizes[one], sizes[other]))[columns[one], columns[other]]
     labels = random.random(EFFECTS_ROWS) < 1 / (1 + np.exp(log_odds.mean() - log_odds))
     codes = {f"column{index}": values for index, values in enumerate(columns)} | {"label": labels.astype(np.int64)}
     return codes, dict(zip(codes, [*sizes, 2], strict=True))
