@@ -349,6 +349,27 @@ def residual_query(strategy: ResidualStrategy, clique: Clique) -> ProductQuery:
     return ProductQuery(tuple((name,) for name in clique), strategy.clique_bases(clique))
 
 
+def plain_residual(domain: Domain, clique: Clique) -> ProductQuery:
+    """The residual of one table by itself, level by level: what the table adds to its smaller tables.
+
+    >>> from hush.privacy.measurement import Measurement
+    >>> query = plain_residual(Domain({"a": 2, "b": 2}), ("a", "b"))
+    >>> (query.answer({("a", "b"): np.array([[3, 1], [0, 0]])}) / query.scale).tolist(), float(query.row_norms.l2_squared)
+    ([[0.5, -0.5], [-0.5, 0.5]], 4.0)
+    """
+    return ProductQuery(tuple((name,) for name in clique), tuple(_plain_basis(domain[name]) for name in clique))
+
+
+_plain_basis = cache(ResidualBasis.plain)
+
+
+def is_residual(asked: object) -> bool:
+    """Whether a query asks for the residual of a table, level by level; see `plain_residual`."""
+    if not isinstance(asked, ProductQuery) or any(len(group) != 1 for group in asked.groups):
+        return False
+    return bool(asked.factors) and all(isinstance(f, ResidualBasis) and f.is_plain for f in asked.factors)
+
+
 def check_measurable(strategy: ResidualStrategy) -> None:
     """Refuse, before anything is charged, a strategy with a set whose exact answers could overflow 64-bit integers."""
     entries = np.array([1.0 if basis is None else float(basis.largest_entry) for basis in strategy.bases])

@@ -84,7 +84,7 @@ def fit_locally(
     factors = Factors(domain, [*measured.cliques, *extra])
     _check_size(factors)
     sharp = loss_of(domain, listed, loss, factors=None if isinstance(loss, MarginalLoss) else measured)
-    allowed, counts = _allowed(factors, forbidden), _start(factors, ordered, known)
+    allowed, counts = allowed_cells(factors, forbidden), _start(factors, ordered, known)
 
     # Minimise; a loss that is not smooth is replaced by smooth ones that come closer and closer.
     for width in (0.0,) if sharp.smooth else SMOOTHING_WIDTHS:
@@ -261,7 +261,7 @@ def _weights(
     return weights
 
 
-def _allowed(factors: Factors, constraints: Sequence[Constraint]) -> dict[Clique, Booleans]:
+def allowed_cells(factors: Factors, constraints: Sequence[Constraint]) -> dict[Clique, Booleans]:
     """The cells of every table that the constraints leave possible; tables without forbidden cells are left out.
 
     Masks are propagated between constraints and the tables that share attributes with them until nothing changes: a

@@ -42,19 +42,25 @@ LEAST_GAIN = 1e-9  # nats per row
 
 
 def proportional_fit(
-    clique: Clique, margins: Sequence[tuple[Clique, Floats]], shape: tuple[int, ...], total: float, sweeps: int = 200
+    clique: Clique,
+    margins: Sequence[tuple[Clique, Floats]],
+    shape: tuple[int, ...],
+    total: float,
+    sweeps: int = 200,
+    *,
+    start: Floats | None = None,
 ) -> Floats:
-    """The table of largest entropy with the given margins, by iterative proportional fitting.
+    """The table of largest entropy relative to a start, or to a uniform table, with the given margins.
 
-    t <- t * margin / (margin of t), one margin after the other, until all match or `sweeps` have passed. If no joint
-    table has all margins, the last one matches in the end. The total always matches.
+    Iterative proportional fitting: t <- t * margin / (margin of t), one margin after the other, until all match or
+    `sweeps` have passed. If no joint table has all margins, the last one matches in the end. The total always matches.
 
     >>> proportional_fit(("a", "b"), [(("a",), np.array([1.0, 3.0])), (("b",), np.array([2.0, 2.0]))], (2, 2), 4.0)
     array([[0.5, 0.5],
            [1.5, 1.5]])
     """
     cells = int(np.prod(shape))
-    table = np.full(shape, total / cells)
+    table = np.full(shape, total / cells) if start is None else start.astype(np.float64)
     for _ in range(sweeps):
         missed = 0.0
         for kept, margin in margins:

@@ -1,0 +1,337 @@
+"""Fit shrunk tables: columns first, then pairs, then larger tables, each shrunk toward what the smaller ones predict.
+
+What was measured is averaged into residuals, one for each set of columns: what a table of these columns adds to its
+smaller tables. Column by column, then set by set, a table is predicted, shrunk by `cell_prior.shrink`, and fitted to
+the margins that were found before it:
+
+- a column: predicted as uniform;
+- a pair: predicted by the tree of the pairs with the strongest dependence, each of which is itself predicted as
+  independent; in the tree, columns are independent given those between them;
+- a larger table: the table of largest entropy with the margins of the smaller tables.
+
+Pairs may also be predicted by relaxed rows, which see structure that no tree has. Both estimates are mixed. Their
+weights come from two copies of the measured pairs with independent noise: estimates from the one copy are compared with
+the other, so that noise that an estimate follows does not count as success.
+
+Last, the tables are brought to agree exactly, as in `fit_locally`.
+
+Privacy: post-processing of noisy values.
+Reference: [Chow and Liu 1968] for the tree; [Oliveira, Lei and Tibshirani 2021] for the copies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+
+from hush.core.arrays import Booleans, Floats, simplex_projection
+from hush.core.constraints import Constraint, checked
+from hush.core.domain import Clique, Domain
+from hush.core.errors import WorkloadError
+from hush.core.solution import SOLVED, Solution
+from hush.inference.factors import Factors
+from hush.inference.nonnegative_tables import LocalPolytope
+from hush.models.fit_arguments import SMALLEST_TOTAL, checked_total
+from hush.models.local.local_fit import allowed_cells
+from hush.models.local.local_model import LocalModel
+from hush.models.local.local_rows import proportional_fit
+from hush.models.relaxed.relaxed_fit import fit_relaxed
+from hush.models.shrunk.cell_prior import NoisyCells, shrink
+from hush.privacy.measurement import Measurement, placed
+from hush.strategies.residual_strategy import is_residual
+
+FEW_LEVELS = 3  # of a column that is not shrunk: so few counts say nothing of the spread of counts
+LEAST_SHARE = 1e-9  # of the rows that a level keeps, so that no prediction is zero
+PAIR_SWEEPS, TABLE_SWEEPS = 50, 30  # of proportional fitting
+RELAXED_ROWS, RELAXED_ITERATIONS, RELAXED_TOLERANCE, RELAXED_RESTRAINT = 300, 150, 0.1, 0.3
+SECONDS_PER_PRODUCT = 0.4e-9  # of a relaxed row with a noisy number, for one iteration
+MOST_RELAXED_SECONDS = 1.5  # of one fit of relaxed rows; pairs with more cells are predicted by the tree alone
+FEWEST_RELAXED_ITERATIONS = 60
+SPLIT_VARIANCE = 0.25  # t^2 of the two copies: the one that is fitted has 1 + t^2 times the variance
+POLYTOPE_ITERATIONS = 100
+LARGEST_UNIFORM_SHARE = 1e-3  # of the uniform tables, mixed in to lift cells that are below zero
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Residual:
+    """The estimated residual of a set of columns: its cells add up to zero along every axis."""
+
+    values: Floats
+    variance: float  # of the noise of a cell, before it was centred
+
+
+def residual_averages(domain: Domain, measurements: Iterable[Measurement]) -> dict[Clique, Residual]:
+    """The best linear unbiased estimate of every residual, from tables and residuals that were measured.
+
+    A table with noise of variance s^2 per cell holds the residual of each of its subsets A with the variance s^2 times
+    the cells summed over; see `strategies.residual_strategy`. Other queries are refused. Cliques are in domain order,
+    without columns of a single level.
+
+    >>> domain = Domain({"a": 2, "b": 2})
+    >>> averages = residual_averages(domain, [Measurement(("a", "b"), [[4.0, 0.0], [0.0, 4.0]], 1.0)])
+    >>> {clique: (residual.values.tolist(), residual.variance) for clique, residual in averages.items()}
+    {('a', 'b'): ([[2.0, -2.0], [-2.0, 2.0]], 1.0), ('a',): ([0.0, 0.0], 2.0), ('b',): ([0.0, 0.0], 2.0), (): (8.0, 4.0)}
+    """
+    sums: dict[Clique, Floats] = {}
+    precisions: dict[Clique, float] = {}
+    for measurement in measurements:
+        residual = is_residual(measurement.asked)
+        (table,) = placed(domain, [measurement])
+        clique = domain.varying(table.clique)
+        if table.query is not None and not residual:
+            raise WorkloadError(
+                f"the measurement of {table.clique!r} has a query: expected a table measured cell by cell, or a "
+                "residual; leave the measurement out"
+            )
+        values = table.values.reshape(domain.sizes(clique))
+        for order in range(len(clique), len(clique) - 1 if residual else -1, -1):
+            for kept in combinations(clique, order):
+                outside = tuple(axis for axis, name in enumerate(clique) if name not in kept)
+                cells = math.prod(values.shape[axis] for axis in outside)
+                precision = 1 / (table.variance * cells)
+                sums[kept] = sums.get(kept, 0.0) + precision * centred(values.sum(axis=outside))
+                precisions[kept] = precisions.get(kept, 0.0) + precision
+    return {clique: Residual(total / precisions[clique], 1 / precisions[clique]) for clique, total in sums.items()}
+
+
+def centred(table: Floats) -> Floats:
+    """The table without its means along every axis: what it adds to its smaller tables."""
+    for axis in range(np.ndim(table)):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return np.asarray(table)
+
+
+def fit_shrunk(
+    domain: Domain,
+    measurements: Iterable[Measurement],
+    *,
+    cliques: Iterable[Clique] = (),
+    total: float | None = None,
+    constraints: Sequence[Constraint] = (),
+    relaxed: bool = True,
+    seed: int = 0,
+) -> Solution[LocalModel]:
+    """Tables over `cliques`, over everything measured and over all columns, that agree on what they share.
+
+    `relaxed=False` leaves relaxed rows out, which is faster. `stats` has `relaxed_share`, their weight in pairs.
+    Complexity: O(cells of all subsets of the cliques), times about a thousand for shrinking.
+
+    Privacy: post-processing of noisy values.
+
+    >>> domain = Domain({"a": 2, "b": 2, "c": 2})
+    >>> noisy = [Measurement(("a", "b"), [[40.0, 1.0], [-2.0, 61.0]], 3.0), Measurement(("c",), [50.0, 50.0], 1.0)]
+    >>> model = fit_shrunk(domain, noisy, cliques=[("a", "c")]).value
+    >>> model.cliques, model.counts(("a", "b")).round().tolist()
+    ((('a', 'c'), ('a', 'b')), [[38.0, 1.0], [0.0, 60.0]])
+    """
+    rules = checked(domain, constraints)
+    averages = residual_averages(domain, measurements)
+    known = checked_total(total) if total is not None else max(float(averages[()].values), SMALLEST_TOTAL)
+    asked = dict.fromkeys(domain.varying(domain.clique(clique)) for clique in (*cliques, *averages))
+    largest = [clique for clique in asked if clique]
+    closed = {inner for clique in largest for k in range(1, len(clique)) for inner in combinations(clique, k)}
+    every = sorted({*closed, *largest, *((name,) for name in domain.varying())}, key=lambda clique: len(clique))
+    allowed = allowed_cells(Factors(domain, every), rules) if rules and every else {}
+
+    shrunk = _ShrunkTables(domain, averages, known, allowed, seed)
+    shrunk.columns([clique for clique in every if len(clique) == 1])
+    share = shrunk.pairs([clique for clique in every if len(clique) == 2], relaxed=relaxed)
+    for order in range(3, 1 + max(map(len, every), default=0)):
+        shrunk.larger([clique for clique in every if len(clique) == order])
+    return shrunk.agreeing(rules, share)
+
+
+@dataclass(slots=True)
+class _ShrunkTables:
+    """The tables found so far, by clique; each agrees with its smaller tables up to the sweeps of its fit."""
+
+    domain: Domain
+    averages: Mapping[Clique, Residual]
+    total: float
+    allowed: Mapping[Clique, Booleans]
+    seed: int
+    tables: dict[Clique, Floats] = field(default_factory=dict)
+
+    def columns(self, cliques: Sequence[Clique]) -> None:
+        """Columns shrunk toward uniform ones; columns of few levels are only made non-negative."""
+        noisy, wide = {}, []
+        for clique in cliques:
+            uniform = np.full(self.domain.sizes(clique), self.total / self.domain.size(clique))
+            self.tables[clique] = uniform
+            if clique in self.averages:
+                noisy[clique] = uniform + self.averages[clique].values
+                self.tables[clique] = self.total * simplex_projection(noisy[clique] / self.total)
+                if len(uniform) > FEW_LEVELS:
+                    wide.append(clique)
+        cells = []
+        for clique in wide:
+            levels = self.domain.size(clique)
+            most = np.full(levels, self.total)
+            uniform = np.full(levels, self.total / levels)
+            cells.append(NoisyCells(noisy[clique], uniform, most, self._cell_variance(clique)))
+        for clique, counts in zip(wide, shrink(cells), strict=True):
+            self.tables[clique] = counts
+        for clique in cliques:
+            table = self._permitted(clique, np.maximum(self.tables[clique], LEAST_SHARE * self.total))
+            self.tables[clique] = table * (self.total / table.sum())
+
+    def pairs(self, cliques: Sequence[Clique], *, relaxed: bool) -> float:
+        """Pairs shrunk toward the tree, and toward relaxed rows if these help; returns the share of the latter."""
+        measured = {clique: self.averages[clique] for clique in cliques if clique in self.averages}
+        predicted = self._tree(cliques, measured)
+        found = self._shrunk(predicted, measured)
+        rows = self._relaxed(measured) if relaxed and len(measured) > 1 else None
+        share = 0.0
+        if rows is not None:
+            # Two copies of the residuals with independent noise; see `noise_split`.
+            generator = np.random.Generator(np.random.PCG64(self.seed))
+            t = math.sqrt(SPLIT_VARIANCE)
+            fitted, compared = {}, {}
+            for clique, residual in measured.items():
+                z = centred(generator.normal(0.0, math.sqrt(residual.variance), residual.values.shape))
+                fitted[clique] = Residual(residual.values + t * z, residual.variance * (1 + SPLIT_VARIANCE))
+                compared[clique] = residual.values - z / t
+            by_tree = self._shrunk(self._tree(cliques, fitted), fitted)
+            by_rows = self._shrunk(self._relaxed(fitted) or {}, fitted)
+            # The share that brings the mixture nearest to the other copy, in standard deviations of its noise.
+            gained = moved = 0.0
+            for clique, residual in measured.items():
+                gap = centred(by_rows[clique] - by_tree[clique]) / residual.variance
+                gained += float(np.sum(gap * (compared[clique] - centred(by_tree[clique]))))
+                moved += float(np.sum(gap**2)) * residual.variance
+            share = min(max(gained / moved, 0.0), 1.0) if moved > 0 else 0.0
+            by_rows = self._shrunk(rows, measured)
+            found |= {clique: (1 - share) * found[clique] + share * by_rows[clique] for clique in measured}
+        self.tables.update(found)
+        return share
+
+    def larger(self, cliques: Sequence[Clique]) -> None:
+        """Tables of one order shrunk toward those of largest entropy with the margins of smaller tables."""
+        predicted = {clique: self._fitted(clique, None, TABLE_SWEEPS) for clique in cliques}
+        measured = {clique: self.averages[clique] for clique in cliques if clique in self.averages}
+        self.tables.update(self._shrunk(predicted, measured))
+
+    def agreeing(self, rules: Sequence[Constraint], relaxed_share: float) -> Solution[LocalModel]:
+        """The tables that are inside no other, brought to agree exactly."""
+        inside = {inner for clique in self.tables for inner in combinations(clique, len(clique) - 1)}
+        factors = Factors(self.domain, [clique for clique in self.tables if clique not in inside] or [()])
+        flat = np.concatenate([self.tables[clique].ravel() for clique in factors.cliques] or [np.array([self.total])])
+        allowed = {clique: mask for clique, mask in self.allowed.items() if clique in factors}
+        polytope = LocalPolytope(factors, np.ones(len(factors)), self.total, allowed)
+        nearest = polytope.nearest(flat, share=LARGEST_UNIFORM_SHARE, iterations=POLYTOPE_ITERATIONS)
+        stats = {"relaxed_share": relaxed_share, "uniform_share": nearest.share, "iterations": nearest.iterations}
+        status = SOLVED if nearest.solved else f"tables disagree by up to {nearest.share:.2g} of the total"
+        model = LocalModel.of_tables(factors, nearest.counts, self.total, rules, seed=self.seed)
+        return Solution(value=model, status=status, stats=stats)
+
+    def _tree(self, cliques: Sequence[Clique], measured: Mapping[Clique, Residual]) -> dict[Clique, Floats]:
+        """Every pair as the tree of the strongest measured pairs predicts it; pairs of the tree as independent.
+
+        The table of two columns in the tree follows from the tables along the path between them: multiply the
+        conditional probabilities. Columns that no path connects are independent.
+        """
+        independent = {
+            (a, b): self._permitted((a, b), np.outer(self.tables[a,], self.tables[b,]) / self.total) for a, b in cliques
+        }
+        # The spanning tree of the pairs that move farthest from independence, once shrunk.
+        shrunk = self._shrunk({clique: independent[clique] for clique in measured}, measured)
+        strength = {clique: float(np.abs(table - independent[clique]).sum()) for clique, table in shrunk.items()}
+        group = {name: name for name in self.domain}
+        neighbours: dict[str, list[tuple[str, Floats]]] = {name: [] for name in self.domain}
+        edges = set()
+
+        def root(name: str) -> str:
+            while group[name] != name:
+                name = group[name]
+            return name
+
+        for a, b in sorted(strength, key=lambda clique: -strength[clique]):
+            if root(a) != root(b):
+                group[root(a)] = root(b)
+                edges.add((a, b))
+                neighbours[a].append((b, shrunk[a, b] / self.tables[a,][:, None]))
+                neighbours[b].append((a, shrunk[a, b].T / self.tables[b,][:, None]))
+        # From every column along all paths.
+        wanted, predicted = set(cliques), dict(independent)
+        for start in self.domain.varying():
+            waiting = [(start, "", np.diag(self.tables[start,]))]
+            while waiting:
+                here, before, joint = waiting.pop()
+                for name, conditional in neighbours[here]:
+                    if name != before:
+                        further = joint @ conditional
+                        waiting.append((name, here, further))
+                        if (start, name) in wanted and (start, name) not in edges:
+                            predicted[start, name] = self._permitted((start, name), further)
+        return predicted
+
+    def _relaxed(self, measured: Mapping[Clique, Residual]) -> dict[Clique, Floats] | None:
+        """The measured pairs as relaxed rows predict them, which are fitted to all of them; None if that is slow."""
+        numbers = sum(residual.values.size for residual in measured.values()) + sum(self.domain.shape)
+        iterations = int(MOST_RELAXED_SECONDS / (RELAXED_ROWS * numbers * SECONDS_PER_PRODUCT))
+        if iterations < FEWEST_RELAXED_ITERATIONS or self.allowed:
+            return None
+        noisy = []
+        for clique, table in self.tables.items():
+            if len(clique) == 1 and clique in self.averages:
+                noisy.append(Measurement(clique, table, math.sqrt(self.averages[clique].variance)))
+        for clique, residual in measured.items():
+            noisy.append(Measurement(clique, self._unbiased(clique, None, residual), math.sqrt(residual.variance)))
+        fitted = fit_relaxed(
+            self.domain,
+            noisy,
+            total=self.total,
+            rows=RELAXED_ROWS,
+            tolerance=RELAXED_TOLERANCE,
+            iterations=min(iterations, RELAXED_ITERATIONS),
+            restraint=RELAXED_RESTRAINT,
+            seed=self.seed,
+        )
+        return {
+            clique: self._fitted(clique, table, PAIR_SWEEPS) for clique, table in fitted.value.many(measured).items()
+        }
+
+    def _shrunk(self, predicted: Mapping[Clique, Floats], measured: Mapping[Clique, Residual]) -> dict[Clique, Floats]:
+        """The predicted tables, those that were measured shrunk toward their predictions; fitted to their margins."""
+        listed = [clique for clique in predicted if clique in measured]
+        cells = []
+        for clique in listed:
+            most = np.full((), self.total)
+            for axis in range(len(clique)):  # a cell is at most as large as each of its margins
+                margin = self.tables[clique[:axis] + clique[axis + 1 :]]
+                most = np.minimum(most, np.expand_dims(margin, axis))
+            noisy = self._unbiased(clique, predicted[clique], measured[clique])
+            variance = self._cell_variance(clique, measured[clique].variance)
+            cells.append(NoisyCells(noisy.ravel(), predicted[clique].ravel(), most.ravel(), variance))
+        found = dict(predicted)
+        for clique, counts in zip(listed, shrink(cells), strict=True):
+            start = self._permitted(clique, counts.reshape(predicted[clique].shape))
+            found[clique] = self._fitted(clique, start, PAIR_SWEEPS if len(clique) == 2 else TABLE_SWEEPS)
+        return found
+
+    def _unbiased(self, clique: Clique, predicted: Floats | None, residual: Residual) -> Floats:
+        """The table with the margins found before, and the measured residual."""
+        if predicted is None:
+            predicted = np.outer(self.tables[clique[:1]], self.tables[clique[1:]]) / self.total
+        return np.asarray(predicted - centred(predicted) + residual.values)
+
+    def _cell_variance(self, clique: Clique, variance: float | None = None) -> float:
+        """The variance of the noise of a cell after it was centred."""
+        given = self.averages[clique].variance if variance is None else variance
+        return given * math.prod(1 - 1 / size for size in self.domain.sizes(clique))
+
+    def _fitted(self, clique: Clique, start: Floats | None, sweeps: int) -> Floats:
+        """A table brought to the margins of the smaller tables, from the start or from a uniform table."""
+        margins = [(inner, self.tables[inner]) for inner in combinations(clique, len(clique) - 1)]
+        begin = np.ones(self.domain.sizes(clique)) if start is None else start
+        begin = self._permitted(clique, np.maximum(begin, LEAST_SHARE * self.total / begin.size))
+        return proportional_fit(clique, margins, begin.shape, self.total, sweeps, start=begin)
+
+    def _permitted(self, clique: Clique, table: Floats) -> Floats:
+        """The table without the cells that rules forbid."""
+        mask = self.allowed.get(clique)
+        return table if mask is None else np.where(mask, table, 0.0)
