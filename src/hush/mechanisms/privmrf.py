@@ -111,15 +111,15 @@ class PrivMRF(CapacityMechanism):
 
         First tables and rounds are chosen only as long as there is memory to keep them; see `MemoryRoom`.
         """
-        pairs = self._pairs(plan.domain)
+        pairs = self.scored_pairs(plan.domain)
         return self.model_bytes(plan.domain, pairs, 2 * max(map(plan.domain.size, pairs), default=0))
 
     def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
         """The columns, and all pairs."""
-        return [*((name,) for name in plan.domain), *self._pairs(plan.domain)]
+        return [*((name,) for name in plan.domain), *self.scored_pairs(plan.domain)]
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
-        pairs, rounds = len(self._pairs(plan.domain)), self.planned_rounds(plan.domain)
+        pairs, rounds = len(self.scored_pairs(plan.domain)), self.planned_rounds(plan.domain)
         return [
             ("Measures", f"{len(plan.domain):,} columns with {self.column_share:.0%} of the budget"),
             ("Scores", f"{pairs:,} pairs at once, whatever is asked, with {self.score_share:.0%}"),
@@ -132,7 +132,7 @@ class PrivMRF(CapacityMechanism):
         fits = self.planned_rounds(workload.domain) + 1
         return f"the counts of all pairs, {fits:,} fits of models of at most {self.limit_mb:g} MB"
 
-    def _pairs(self, domain: Domain) -> list[Clique]:
+    def scored_pairs(self, domain: Domain) -> list[Clique]:
         """The pairs that are scored."""
         return self.within(domain, combinations(domain.varying(), 2))
 
@@ -154,7 +154,7 @@ class PrivMRFRun:
 
     def run(self) -> None:
         session, settings = self.session, self.settings
-        pairs = settings._pairs(self.domain)
+        pairs = settings.scored_pairs(self.domain)
         measure_columns(session, settings.column_share, settings.name)
         candidates: list[Clique] = []
         if pairs and not used_up(session.remaining, session.limit):

@@ -78,16 +78,16 @@ class PrivSyn(CapacityMechanism):
 
     def memory(self, plan: Plan, schema: Schema) -> int:
         """All pairs, scored at once, and the fit of tables that have no more cells than the pairs."""
-        pairs = self._pairs(plan.domain)
+        pairs = self.scored_pairs(plan.domain)
         cells = sum(map(plan.domain.size, pairs))
         return self.model_bytes(plan.domain, pairs, min(cells, self.limit_mb / CELL_MB))
 
     def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
         """The columns, and all pairs."""
-        return [*((name,) for name in plan.domain), *self._pairs(plan.domain)]
+        return [*((name,) for name in plan.domain), *self.scored_pairs(plan.domain)]
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
-        pairs, rest = len(self._pairs(plan.domain)), 1 - self.column_share - self.score_share
+        pairs, rest = len(self.scored_pairs(plan.domain)), 1 - self.column_share - self.score_share
         return [
             ("Measures", f"{len(plan.domain):,} columns with {self.column_share:.0%} of the budget"),
             ("Scores", f"{pairs:,} pairs at once, whatever is asked, with {self.score_share:.0%}"),
@@ -96,16 +96,16 @@ class PrivSyn(CapacityMechanism):
         ]
 
     def work(self, workload: Workload) -> str:
-        pairs = len(self._pairs(workload.domain))
+        pairs = len(self.scored_pairs(workload.domain))
         return f"the counts of {pairs:,} pairs, one fit of tables of at most {self.limit_mb:g} MB, rows in some passes"
 
-    def _pairs(self, domain: Domain) -> list[Clique]:
+    def scored_pairs(self, domain: Domain) -> list[Clique]:
         """The pairs that may be measured."""
         return self.within(domain, combinations(domain.varying(), 2))
 
     def run(self, session: Session, plan: Plan) -> None:
         """Measure the columns, score the pairs, measure the chosen tables; or what an interrupted run has left."""
-        domain, pairs = session.domain, self._pairs(session.domain)
+        domain, pairs = session.domain, self.scored_pairs(session.domain)
         measure_columns(session, self.column_share, self.name)
         weights: dict[Clique, float] = {}
         if pairs and not used_up(session.remaining, session.limit):
