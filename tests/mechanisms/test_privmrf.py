@@ -105,7 +105,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(last: int) -> None:
         ReleaseJob(plan).run(TABLE, progress=stop)  # type: ignore[arg-type]
     partial = stopped.value.release
     whole = plan.release(TABLE, resume=partial)  # type: ignore[arg-type]
-    assert whole.record.pair_scores.values.tolist() == partial.record.pair_scores.values.tolist()  # type: ignore
+    assert whole.record.surveys[0].values.tolist() == partial.record.surveys[0].values.tolist()  # type: ignore
     assert len(whole.rounds) == 3
     assert whole.rounds[: len(partial.rounds)] == partial.rounds  # type: ignore[union-attr]
     assert plan.rho * (1 - 1e-6) <= spent(whole.statement.event).rho <= plan.rho  # type: ignore[operator]

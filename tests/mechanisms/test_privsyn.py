@@ -72,7 +72,7 @@ def test_independent_columns_get_the_budget_of_pairs_that_are_not_worth_their_no
 def test_one_column_gets_all_of_the_budget() -> None:
     table = TinyTable(Domain({"a": 5}), [(1,), (2,)])
     release = released(PrivSyn(), Budget(rho=0.5), table)
-    assert release.record.pair_scores is None  # type: ignore[attr-defined]
+    assert release.record.surveys == []  # type: ignore[attr-defined]
     precision = sum(1 / noisy.stddev**2 for noisy in release.noisy_tables)
     assert precision == pytest.approx(1.0, rel=1e-3)
 
@@ -130,9 +130,9 @@ def test_an_interrupted_run_keeps_its_scores_and_chooses_by_them() -> None:
         ReleaseJob(plan).run(TABLE, progress=stop)  # type: ignore[arg-type]
     assert steps == pytest.approx([0.1, 0.2], rel=1e-3)
     partial = stopped.value.release
-    scores = partial.record.pair_scores  # type: ignore[union-attr]
+    scores = partial.record.surveys[0]  # type: ignore[union-attr]
     whole = plan.release(TABLE, resume=partial)  # type: ignore[arg-type]
-    np.testing.assert_array_equal(whole.record.pair_scores.values, scores.values)
+    np.testing.assert_array_equal(whole.record.surveys[0].values, scores.values)
     assert spent(whole.statement.event).rho <= plan.rho * (1 + 1e-9)  # type: ignore[operator]
 
 

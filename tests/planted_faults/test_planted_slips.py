@@ -19,8 +19,8 @@ from hush.mechanisms import (
     candidates,
     dualquery,
     mwem,
-    pair_distances,
     release_job,
+    table_distances,
 )
 from hush.mechanisms.session import Session
 from hush.privacy import (
@@ -419,14 +419,14 @@ def tree_priced_by_its_leaves(patch: Patch) -> None:
 
 def pair_scores_priced_as_one(patch: Patch) -> None:
     """All scores of pairs at the price of one."""
-    patch.setattr(pair_distances, "score_norms", lambda count: RowNorms.of_number(1, 2))
+    patch.setattr(table_distances, "survey_norms", lambda count: RowNorms.of_number(1, 2))
 
 
 def pair_scores_forget_units(patch: Patch) -> None:
     """Scores of pairs with the sensitivity of one row, whatever a unit is."""
-    true = pair_distances.PairDistances.sensitivity
+    true = table_distances.TableDistances.sensitivity
     patch.setattr(
-        pair_distances.PairDistances,
+        table_distances.TableDistances,
         "sensitivity",
         lambda self, *, max_rows, neighbours: true(self, max_rows=1, neighbours=neighbours),
     )
@@ -443,7 +443,7 @@ SLIPS = {
     "rounds forget units": Bug(misfits_forget_units, CONTRACT, ROUNDS),
     "scores of pairs at the price of one": Bug(
         pair_scores_priced_as_one,
-        "mechanisms/test_pair_distances.py::test_no_neighbour_moves_the_distances_further_than_declared",
+        "mechanisms/test_table_distances.py::test_no_neighbour_moves_the_distances_further_than_declared",
         {"relation": Neighbours.ADD_REMOVE, "seed": 0},
     ),
     "scores of pairs forget units": Bug(pair_scores_forget_units, CONTRACT, {"mechanism": PrivSyn()}),

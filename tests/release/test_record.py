@@ -173,7 +173,7 @@ def test_a_kind_belongs_to_one_class() -> None:
     assert record_class("residual").__name__ == "ResidualRecord"
 
 
-@pytest.mark.parametrize("kind", ["residual", "linear", "zeros", "tables", "draws", "pair-scores", "histogram"])
+@pytest.mark.parametrize("kind", ["residual", "linear", "zeros", "tables", "draws", "surveyed", "histogram"])
 def test_the_kinds_of_hush_are_known(kind: str) -> None:
     assert record_class(kind).kind == kind
 

@@ -22,8 +22,8 @@ PATH = click.Path(path_type=Path)
 STDOUT = Path("-")
 # fmt: off
 MECHANISMS = (
-    "auto", "residual", "hdmm", "matrix", "direct", "dawa", "aim", "mst", "mwem", "privbayes", "privmrf", "privsyn",
-    "dualquery", "rap", "gem", "independent", "gaussian", "all-zero",
+    "auto", "residual", "hdmm", "matrix", "direct", "dawa", "scout", "aim", "mst", "mwem", "privbayes", "privmrf",
+    "privsyn", "dualquery", "rap", "gem", "independent", "gaussian", "all-zero",
 )
 # fmt: on
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from hush.inference.linear_estimates import LinearMeasurements, answers_of, meas
 from hush.inference.residual_estimates import NoisySource, ResidualEstimates, subset_levels
 from hush.privacy.measurement import Measurement, Measurements, placed
 from hush.strategies.linear_strategy import marginal_strategy
-from hush.strategies.residual_strategy import ResidualStrategy, marginal_noise
+from hush.strategies.residual_strategy import ResidualStrategy, is_residual, marginal_noise
 
 MOST_ATTRIBUTES = 12  # of several levels in a clique: there are 3^k pairs of a subset and a subset of it
 
@@ -33,7 +34,8 @@ MOST_ATTRIBUTES = 12  # of several levels in a clique: there are 3^k pairs of a 
 class UnbiasedEstimates(ConstantColumnEstimates[ResidualEstimates]):
     """The best linear unbiased estimates from independent noisy tables, mutually consistent; implements `Estimates`.
 
-    Any table inside a measured clique is covered. Counts may be negative. Estimates and variances hold for any noise
+    Any table inside a measured clique is covered; so is the table of a measured residual, if its smaller tables are.
+    Counts may be negative. Estimates and variances hold for any noise
     of the given standard deviations; intervals are exact for Gaussian noise.
 
     >>> domain = Domain({"a": 2, "b": 2})
@@ -45,9 +47,13 @@ class UnbiasedEstimates(ConstantColumnEstimates[ResidualEstimates]):
 
     def __init__(self, domain: Domain, measurements: Iterable[Measurement], laws: Sequence[Law] | None = None) -> None:
         """`laws` are the laws of the measurements' noise, if known more exactly than by their standard deviations."""
-        tables, sources = [], []
-        listed = placed(domain, measurements)
-        for table, law in zip(listed, laws or [table.law for table in listed], strict=True):
+        tables, sources, residuals = [], [], []
+        listed = list(measurements)
+        ordered = placed(domain, listed)
+        for asked, table, law in zip(listed, ordered, laws or [table.law for table in ordered], strict=True):
+            if is_residual(asked.asked):
+                residuals.append((asked, table, law))
+                continue
             if table.query is not None:
                 raise WorkloadError(
                     f"the measurement of {table.clique!r} has a query: expected a table measured cell by cell; leave "
@@ -61,8 +67,23 @@ class UnbiasedEstimates(ConstantColumnEstimates[ResidualEstimates]):
                 )
             tables.append((clique, table.values.reshape(domain.sizes(clique)), table.variance))
             sources.append(NoisySource(clique, table.variance, law, table.scale))
-        strategy = marginal_noise(domain, [(clique, variance) for clique, _, variance in tables])
-        super().__init__(ResidualEstimates(_combined(strategy, tables), sources), domain)
+
+        # Residuals of sets whose smaller sets are all known, in tables or as residuals; others answer no table.
+        inside = [frozenset(clique) for clique, _, _ in tables]
+        known = {
+            frozenset(names) for clique in inside for k in range(len(clique) + 1) for names in combinations(clique, k)
+        }
+        alone: list[tuple[Clique, Floats, float]] = []
+        for asked, table, law in sorted(residuals, key=lambda entry: len(entry[1].clique)):
+            clique = table.clique
+            if all(frozenset(names) in known for names in combinations(clique, len(clique) - 1)):
+                known.add(frozenset(clique))
+                alone.append((clique, table.values.reshape(domain.sizes(clique)), table.variance))
+                scale = table.scale if laws is None else asked.scale
+                sources.append(NoisySource(clique, table.variance, law, scale, residual=True))
+        noise = [(clique, variance) for clique, _, variance in tables]
+        strategy = marginal_noise(domain, noise, residuals=[(clique, variance) for clique, _, variance in alone])
+        super().__init__(ResidualEstimates(_combined(strategy, tables, alone), sources), domain)
 
     def variance(self, clique: Clique) -> float:
         """The variance of every cell of a table: sum_{A subset r} sigma_A^2 prod_A (1 - 1/n_i) prod_{r - A} 1/n_i^2."""
@@ -92,10 +113,18 @@ def combine_marginals(answers: LinearMeasurements) -> ResidualEstimates:
 
 
 def _combined(
-    strategy: ResidualStrategy, tables: Iterable[tuple[Clique, Floats, float]]
+    strategy: ResidualStrategy,
+    tables: Iterable[tuple[Clique, Floats, float]],
+    residuals: Iterable[tuple[Clique, Floats, float]] = (),
 ) -> Measurements[ResidualStrategy]:
-    """Residual answers, in floats, averaged from tables with the variances of their noise."""
+    """Residual answers, in floats, averaged from tables and residuals with the variances of their noise."""
     combined = Measurements(strategy, combined=True)
+    for clique, values, variance in residuals:
+        index = strategy.closure.index(clique)
+        scale = math.prod(basis.scale for basis in strategy.clique_bases(clique))
+        weight = strategy.sigma_squared[index] / variance * scale
+        combined.flat[combined.starts[index] : combined.starts[index + 1]] += weight * values.ravel()
+        combined.filled[index] = True
     for clique, values, variance in tables:
         bases = strategy.clique_bases(clique)
         extended = values

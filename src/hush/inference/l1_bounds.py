@@ -155,6 +155,11 @@ def split(failure: float) -> tuple[float, float]:
     return failure * (1 - CHOICE_SHARE), failure * CHOICE_SHARE
 
 
+def above(variance: float, failure: float, step: float = 0.0) -> float:
+    """What an unbiased estimate of a number is below that number, except with probability `failure`, at most."""
+    return _quantile(failure) * math.sqrt(variance) + step / 2
+
+
 def total_error(estimate: float, variance: float, model_total: float, failure: float, step: float = 0.0) -> float:
     """A bound on |N - sum(m)| from an unbiased estimate of the number of records N."""
     return abs(estimate - model_total) + _quantile(failure / 2) * math.sqrt(variance) + step / 2

@@ -153,12 +153,16 @@ def _collapsed(strategy: ResidualStrategy, combination: Combination) -> dict[int
 
 @dataclass(frozen=True, slots=True)
 class NoisySource:
-    """A noisy table that residual answers combine: the variance of its numbers, and the law of its integers."""
+    """A noisy table that residual answers combine: the variance of its numbers, and the law of its integers.
+
+    With `residual`, only the residual of the clique itself was measured.
+    """
 
     clique: Clique
     variance: float
     law: Law
     scale: int = 1
+    residual: bool = False
 
 
 class ResidualEstimates:
@@ -286,7 +290,7 @@ class ResidualEstimates:
         table = np.zeros([len(total[name]) for name in shared])
         for index, mask, coefficients in sets:
             inside = [name for axis, name in enumerate(clique) if mask >> axis & 1]
-            if not set(inside) <= set(shared):
+            if not set(inside) <= set(shared) or (source.residual and len(inside) < len(source.clique)):
                 continue
             outside = math.prod(self.strategy.basis(n).total_variance_factor for n in source.clique if n not in inside)
             weight = self.strategy.sigma_squared[index] / (source.variance * outside)

@@ -22,6 +22,7 @@ from hush.mechanisms.privsyn import PrivSyn
 from hush.mechanisms.rap import RAP
 from hush.mechanisms.release_job import ReleaseJob
 from hush.mechanisms.residual import Residual
+from hush.mechanisms.scout import Scout
 
 __all__ = [
     "AIM",
@@ -43,5 +44,6 @@ __all__ = [
     "PrivSyn",
     "ReleaseJob",
     "Residual",
+    "Scout",
     "StrategyMechanism",
 ]

@@ -17,16 +17,16 @@ from hush.core.errors import BudgetError, WorkloadError
 from hush.core.validation import check_number, check_whole
 from hush.mechanisms.candidates import Candidates, MisfitRounds, on_grid
 from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism
-from hush.mechanisms.pair_distances import MEAN_ABSOLUTE, PairSurvey, survey_pairs
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.privbayes import useful_cells
 from hush.mechanisms.session import Session, measure_columns
+from hush.mechanisms.table_distances import MEAN_ABSOLUTE, PairSurvey, survey_pairs
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.junction_tree import JunctionTree
 from hush.models.graphical.model_size import sizes_with
 from hush.privacy.account import used_up
-from hush.release.pair_scores_record import PairScoresRecord
 from hush.release.record import Record
+from hush.release.survey_record import SurveyRecord
 from hush.schema import Schema
 from hush.workloads import Workload
 
@@ -54,8 +54,8 @@ class PrivMRF(CapacityMechanism):
     ||M_r(D) - M_r(p)||_1 - sqrt(2/pi) sigma n_r, measures it and fits again. `rounds` is T, by default the number of
     columns and at most 32. A T tuned on the data is not private.
 
-    Privacy: rho-zCDP of the budget, by the account's filter; one noisy vector of scores, see `PairDistances`. Graph and
-    candidates are computed from noisy numbers.
+    Privacy: rho-zCDP of the budget, by the account's filter; one noisy vector of scores, see `TableDistances`. Graph
+    and candidates are computed from noisy numbers.
     Reference: [PrivMRF].
     Differs from [PrivMRF, R-scores]: scores are distances from the product of noisy columns, which a row moves by 1;
     the number of rows is private, and estimated from the columns; a dependence below two standard deviations of its
@@ -104,7 +104,7 @@ class PrivMRF(CapacityMechanism):
         return 1 - Fraction(self.column_share) - Fraction(self.score_share) - Fraction(self.initial_share)
 
     def new_record(self, plan: Plan) -> Record:
-        return PairScoresRecord(plan.domain)
+        return SurveyRecord(plan.domain)
 
     def memory(self, plan: Plan, schema: Schema) -> int:
         """All pairs, scored at once, and the fit of the largest model to two of the largest pairs.

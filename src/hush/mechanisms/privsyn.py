@@ -14,13 +14,13 @@ from hush.core.domain import Clique, Domain
 from hush.core.errors import BudgetError
 from hush.core.validation import check_number
 from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism
-from hush.mechanisms.pair_distances import MEAN_ABSOLUTE, PairSurvey, survey_pairs
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session, measure_columns
+from hush.mechanisms.table_distances import MEAN_ABSOLUTE, PairSurvey, survey_pairs
 from hush.models.local.local_fit import fit_locally
 from hush.privacy.account import used_up
-from hush.release.pair_scores_record import PairScoresRecord
 from hush.release.record import Record
+from hush.release.survey_record import SurveyRecord
 from hush.schema import Schema
 from hush.workloads import Workload
 
@@ -39,7 +39,7 @@ class PrivSyn(CapacityMechanism):
     are moved to them by coordinate descent. Tables in which no measured one joins two columns take them as independent.
     Pairs that would take the tables beyond `max_size_mb` are left out.
 
-    Privacy: rho-zCDP of the budget, by the account's filter; one noisy vector of scores, see `PairDistances`. Which
+    Privacy: rho-zCDP of the budget, by the account's filter; one noisy vector of scores, see `TableDistances`. Which
     tables are measured is computed from noisy numbers.
     Reference: [PrivSyn], its DenseMarg for the choice and its GUM for rows.
     Differs from [PrivSyn, InDif]: the distance is from the product of noisy columns, which a row moves by 1 where that
@@ -74,7 +74,7 @@ class PrivSyn(CapacityMechanism):
             )
 
     def new_record(self, plan: Plan) -> Record:
-        return PairScoresRecord(plan.domain)
+        return SurveyRecord(plan.domain)
 
     def memory(self, plan: Plan, schema: Schema) -> int:
         """All pairs, scored at once, and the fit of tables that have no more cells than the pairs."""

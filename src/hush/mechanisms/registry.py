@@ -29,11 +29,12 @@ from hush.mechanisms.privmrf import PrivMRF
 from hush.mechanisms.privsyn import PrivSyn
 from hush.mechanisms.rap import RAP
 from hush.mechanisms.residual import Residual
+from hush.mechanisms.scout import Scout
 from hush.strategies.noise_allocation import Loss, SumOfVariances, loss_of
 
 ENTRY_POINT_GROUP = "hush.mechanisms"
 _OURS: tuple[type[Mechanism], ...] = (
-    Auto, Residual, HDMM, Matrix, Direct, DAWA, AIM, MST, MWEM, PrivBayes, PrivMRF, PrivSyn, DualQuery,
+    Auto, Residual, HDMM, Matrix, Direct, DAWA, Scout, AIM, MST, MWEM, PrivBayes, PrivMRF, PrivSyn, DualQuery,
     RAP, GEM, Independent, Gaussian, AllZero,
 )  # fmt: skip
 BUILT_IN: dict[str, type[Mechanism]] = {kind.name: kind for kind in _OURS}

@@ -11,7 +11,18 @@ from hush.core.arrays import Floats
 from hush.core.domain import Domain
 from hush.core.errors import DataError, WorkloadError
 from hush.core.validation import check_number, check_whole
-from hush.linops import AllRange, Identity, Kronecker, LevelSums, LinearOperator, Prefix, Stack, Total
+from hush.linops import (
+    AllRange,
+    CompoundSymmetric,
+    Identity,
+    Kronecker,
+    LevelSums,
+    LinearOperator,
+    Prefix,
+    Scaled,
+    Stack,
+    Total,
+)
 from hush.linops.combination import Reordered
 from hush.privacy.measurement import LARGEST_MAGNITUDE, Measurement, placed
 
@@ -109,6 +120,9 @@ def _factors(query: LinearOperator) -> list[LinearOperator]:
 def _coefficients(query: LinearOperator) -> Floats | None:
     """The shortest v with Q^T v = 1; None if there is none, or if the solver does not find it in time."""
     m, n = query.shape
+    inner = query.operator if isinstance(query, Scaled) else query
+    if isinstance(inner, CompoundSymmetric) and inner.eigenvalue_of_ones == 0:  # a residual: its rows add up to zero
+        return None
     if isinstance(query, Identity | Total | LevelSums):
         return np.ones(m)
     if isinstance(query, Prefix):  # its last row is the total, and its rows are independent

@@ -1,8 +1,8 @@
 """Error bounds: how far the tables of a fitted model are from the truth, at no privacy cost.
 
-A table inside a measured one is *supported*: its noisy values say how far the model can be off. Any other table that
-was a candidate for measuring is *unsupported*: had the model been far off there, the exponential mechanism would
-probably have chosen it.
+A table inside a measured one is *supported*: its noisy values say how far the model can be off. A table that was
+surveyed has a noisy distance from an earlier model. Any other table that was a candidate for measuring is
+*unsupported*: had the model been far off there, the exponential mechanism would probably have chosen it.
 
 Proven: given everything before a round, its choice and its noise follow the laws that its bound assumes. So the bound
 holds for all candidates of the final round, which is known to be final before it starts.
@@ -39,6 +39,8 @@ from hush.render.text_table import NO_NUMBER, TextColumn, TextTable, fixed_text,
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hush.release.survey_record import Survey
+
 
 def bound_note(clique: Clique, bound: float, level: float) -> str:
     """A note that a table comes from the model, with the bound on its error.
@@ -56,16 +58,22 @@ def bound_note(clique: Clique, bound: float, level: float) -> str:
 
 NO_INFORMATION = 2.0  # the share of two tables without a common cell
 LARGEST_BATCH = 2**24  # cells of tables computed at once
-BASIS_OF_BOUND = {"supported": "its noisy values", "unsupported": "not being chosen", "none": "nothing"}
+BASIS_OF_BOUND = {
+    "supported": "its noisy values",
+    "surveyed": "its noisy distance",
+    "unsupported": "not being chosen",
+    "none": "nothing",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ErrorBound:
     """A bound on ||true table - model table||_1, in counts; NaN if none is known.
 
-    `kind` is "supported" if the table lies inside a measured one, "unsupported" if it was a candidate for measuring,
-    else "none". `share` is the bound over the number of records of the model. Two tables of equally many records that
-    share no cell are a share of 2 apart, so a larger bound is "none" too.
+    `kind` is "supported" if the table lies inside a measured one, "surveyed" if its distance from an earlier model was
+    measured, "unsupported" if it was a candidate for measuring, else "none". `share` is the bound over the number of
+    records of the model. Two tables of equally many records that share no cell are a share of 2 apart, so a larger
+    bound is "none" too.
     """
 
     clique: Clique
@@ -187,6 +195,7 @@ class ErrorBounds:
         self.scored = scored
         self.total = float(total)
         self.noisy_tables = tuple(noisy_tables)
+        self.surveys: tuple[Survey, ...] = ()  # noisy distances of tables from earlier models, if the run took any
         self._model = model_counts
         self._step = 1.0 if noisy_tables else 0.0
         # The variance parameter of the noise over the variance that the estimates assume, at least 1.
@@ -223,16 +232,20 @@ class ErrorBounds:
         ordered = [self.domain.clique(names) for names in listed]
         unbiased = self.unbiased
         supported = dict.fromkeys(clique for clique in ordered if unbiased is not None and unbiased.covers(clique))
-        indices = {clique: self._index(clique) for clique in ordered if clique not in supported}
+        surveyed = {clique: found for clique in ordered if clique not in supported and (found := self._survey(clique))}
+        rest = [clique for clique in ordered if clique not in supported and clique not in surveyed]
+        indices = {clique: self._index(clique) for clique in rest}
         if simultaneous:
             used = {self._round_of(index) for index in indices.values() if index is not None}
-            failure /= max(len(supported) + len(used), 1)
+            failure /= max(len(supported) + len(surveyed) + len(used), 1)
         bounds = {clique: self._supported_bound(clique, table, failure) for clique, table in self._many(supported)}
         rows = []
         for names, clique in zip(listed, ordered, strict=True):
             kind, bound = "none", math.inf
             if clique in bounds:
                 kind, bound = "supported", bounds[clique]
+            elif clique in surveyed:
+                kind, bound = "surveyed", self._surveyed_bound(*surveyed[clique], failure)
             elif (index := indices[clique]) is not None:
                 kind, bound = "unsupported", self._unsupported_bound(index, failure)
             if bound >= NO_INFORMATION * self.total:
@@ -244,6 +257,7 @@ class ErrorBounds:
     def cliques(self) -> list[Clique]:
         """All tables that were measured, lie inside a measured one, or were scored; small ones first."""
         cliques = {self.domain.clique(clique) for clique in (self.scored.cliques if self.scored is not None else ())}
+        cliques.update(self.domain.clique(clique) for survey in self.surveys for clique in survey.cliques)
         for clique in self.unbiased.cliques if self.unbiased is not None else ():
             several = [name for name in clique if self.domain[name] > 1]
             cliques.update(inner for k in range(1, len(several) + 1) for inner in combinations(several, k))
@@ -278,6 +292,20 @@ class ErrorBounds:
         )
         rest, records = failure * (1 - l1_bounds.TOTAL_SHARE), self.total + self._drift(failure)
         return l1_bounds.supported(model, estimates.counts(clique), variance, largest, rest, records, self._step)
+
+    def _survey(self, clique: Clique) -> tuple[Survey, int] | None:
+        """The last survey of a table, or of the smallest surveyed table that contains it, and its index there."""
+        for survey in reversed(self.surveys):
+            above = [index for index, held in enumerate(survey.cliques) if set(clique) <= set(held)]
+            if above and survey.moved is not None:
+                return survey, min(above, key=lambda index: (self.domain.size(survey.cliques[index]), index))
+        return None
+
+    def _surveyed_bound(self, survey: Survey, index: int, failure: float) -> float:
+        """||x - m|| <= ||x - p|| + ||p - m||, with the first distance known up to noise and rounding down."""
+        assert survey.moved is not None  # noqa: S101  (`_survey` leaves others out)
+        noise = l1_bounds.above(float(survey.law.variance_parameter), failure, 1.0)
+        return max(float(survey.values[index]) + 1 + noise, 0.0) + float(survey.moved[index])
 
     def _unsupported_bound(self, index: int, failure: float) -> float:
         scored = self.scored

@@ -34,6 +34,7 @@ from hush.release.statement import Statement
 from hush.schema import Schema
 from hush.strategies.product_strategy import ProductQuery
 from hush.strategies.rare_levels import MergedQuery, Merging
+from hush.strategies.residual_strategy import is_residual
 from hush.strategies.strategy_files import FactorFile, build_factor, store_factor
 from hush.workloads.threshold_term import TargetQuery
 
@@ -282,7 +283,7 @@ class NoisyTablesRecord(Record):
             raise WorkloadError("a file holds one way to merge levels, and these tables merge them in several")
         for query in asked:
             if type(query) is ProductQuery:
-                for factor in query.factors:
+                for factor in () if is_residual(query) else query.factors:
                     if not isinstance(factor.operator, Identity | LevelsAndTotal | Dense) or factor.scale > 2**31:
                         raise WorkloadError(f"files cannot hold the factor {factor!r}; use AxisStrategy.of(matrix)")
             elif type(query) not in (MarginalQuery, MergedQuery, TargetQuery):
@@ -305,7 +306,7 @@ class NoisyTablesRecord(Record):
     def unbiased(self) -> UnbiasedEstimates | None:
         """The best unbiased estimates from the noisy tables; None if these are too wide."""
         try:
-            tables = [table for table in self.noisy_tables if table.query is None]
+            tables = [table for table in self.noisy_tables if table.query is None or is_residual(table.asked)]
             floored = [table.floored(LEAST_STDDEV) for table in tables]
             return UnbiasedEstimates(self.domain, floored, [table.law for table in tables])
         except SizeError:

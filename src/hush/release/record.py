@@ -131,7 +131,7 @@ _classes: dict[str, str | type[Record]] = {
     "linear": "hush.release.strategy_record:LinearRecord",
     "tables": "hush.release.noisy_tables_record:NoisyTablesRecord",
     "draws": "hush.release.noisy_tables_record:DrawsRecord",
-    "pair-scores": "hush.release.pair_scores_record:PairScoresRecord",
+    "surveyed": "hush.release.survey_record:SurveyRecord",
     "histogram": "hush.release.histogram_record:HistogramRecord",
     "bucket-tree": "hush.release.histogram_record:BucketTreeRecord",
 }

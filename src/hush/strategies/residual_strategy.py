@@ -352,10 +352,9 @@ def residual_query(strategy: ResidualStrategy, clique: Clique) -> ProductQuery:
 def plain_residual(domain: Domain, clique: Clique) -> ProductQuery:
     """The residual of one table by itself, level by level: what the table adds to its smaller tables.
 
-    >>> from hush.privacy.measurement import Measurement
     >>> query = plain_residual(Domain({"a": 2, "b": 2}), ("a", "b"))
-    >>> (query.answer({("a", "b"): np.array([[3, 1], [0, 0]])}) / query.scale).tolist(), float(query.row_norms.l2_squared)
-    ([[0.5, -0.5], [-0.5, 0.5]], 4.0)
+    >>> query.answer({("a", "b"): np.array([[3, 1], [0, 0]])}).tolist(), query.scale
+    ([[2, -2], [-2, 2]], 4)
     """
     return ProductQuery(tuple((name,) for name in clique), tuple(_plain_basis(domain[name]) for name in clique))
 
@@ -385,26 +384,32 @@ def exact_shares(strategy: ResidualStrategy) -> list[Fraction]:
 
 
 def marginal_noise(
-    domain: Domain, marginals: Iterable[tuple[Clique, float]], bases: Mapping[str, ResidualBasis] | None = None
+    domain: Domain,
+    marginals: Iterable[tuple[Clique, float]],
+    bases: Mapping[str, ResidualBasis] | None = None,
+    *,
+    residuals: Iterable[tuple[Clique, float]] = (),
 ) -> ResidualStrategy:
     """The residual strategy equivalent to noisy marginals, each with the variance of its noise.
 
-    `bases` are those of attributes that are not measured level by level.
+    `bases` are those of attributes that are not measured level by level. `residuals` were measured by themselves.
 
     >>> together = marginal_noise(Domain({"a": 2, "b": 3}), [(("a", "b"), 1.0), (("a",), 2.0)])
     >>> round(together.sigma_squared_of(("a",)), 3)  # 1 / (1/3 + 1/2)
     1.2
     """
-    listed = list(marginals)
-    inside = {name for clique, _ in listed for name in clique}
+    listed, alone = list(marginals), list(residuals)
+    inside = {name for clique, _ in (*listed, *alone) for name in clique}
     basis_of = {name: ResidualBasis.plain(domain[name]) for name in inside} | dict(bases or {})
-    closure = Closure.of(domain, [clique for clique, _ in listed])
+    closure = Closure.of(domain, [clique for clique, _ in (*listed, *alone)])
     precision = np.zeros(len(closure))
     for clique, variance in listed:
         cells = np.array([1 / variance])
         for name in domain.clique(clique):  # bit i of a subset's number is attribute i
             cells = np.concatenate([cells / basis_of[name].total_variance_factor, cells])
         precision[closure.subsets(clique)] += cells
+    for clique, variance in alone:
+        precision[closure.index(clique)] += 1 / variance
     used = tuple(basis_of[name] if name in inside else None for name in domain)
     cost = float(np.sum(privacy_coefficients(closure, used) * precision))
     return ResidualStrategy(domain, used, closure, 1 / precision, Fraction(cost) * Fraction(1, 2))

@@ -11,7 +11,7 @@ from msgspec import Meta
 from hush.core.domain import Domain
 from hush.core.errors import ArchiveError, HushError
 from hush.files.codec import CliqueTable, FloatVector, IntMatrix, Size, Stored, Whole
-from hush.linops import Dense, Identity, LevelsAndTotal
+from hush.linops import CompoundSymmetric, Dense, Identity, LevelsAndTotal
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.axis_strategy import AxisStrategy
@@ -127,7 +127,13 @@ class MatrixFactorFile(Stored, tag_field="kind", tag="matrix"):
     matrix: IntMatrix
 
 
-FactorFile = IdentityFactorFile | LevelsFactorFile | MatrixFactorFile
+class ResidualFactorFile(Stored, tag_field="kind", tag="residual"):
+    """The plain residual basis of an attribute."""
+
+    size: Annotated[int, Meta(ge=2, lt=2**31)]
+
+
+FactorFile = IdentityFactorFile | LevelsFactorFile | MatrixFactorFile | ResidualFactorFile
 
 
 class ProductFile(Stored):
@@ -186,6 +192,8 @@ class LinearStrategyFile(Stored, tag_field="kind", tag="linear"):
 
 def store_factor(factor: AxisStrategy) -> FactorFile:
     match factor.operator:
+        case CompoundSymmetric() if isinstance(factor, ResidualBasis):
+            return ResidualFactorFile(size=factor.size)
         case Identity():
             return IdentityFactorFile(size=factor.size)
         case LevelsAndTotal(levels=levels, total=total):
@@ -197,6 +205,8 @@ def store_factor(factor: AxisStrategy) -> FactorFile:
 
 def build_factor(stored: FactorFile) -> AxisStrategy:
     match stored:
+        case ResidualFactorFile():
+            return ResidualBasis.plain(stored.size)
         case IdentityFactorFile():
             return AxisStrategy(Identity(stored.size))
         case LevelsFactorFile():

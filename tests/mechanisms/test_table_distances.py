@@ -1,4 +1,4 @@
-"""PairDistances: exact values, the sensitivity on every neighbour of tiny tables, and what a record keeps of them."""
+"""TableDistances: exact values, the sensitivity on every neighbour of tiny tables, and what a record keeps of them."""
 
 from fractions import Fraction
 from itertools import combinations
@@ -14,11 +14,11 @@ from hush.core.errors import ArchiveError, WorkloadError
 from hush.files.codec import CliqueTable
 from hush.mechanisms import PrivSyn
 from hush.mechanisms.candidates import LARGEST_MISFIT, on_grid
-from hush.mechanisms.pair_distances import PairDistances, survey_pairs
+from hush.mechanisms.table_distances import TableDistances, survey_pairs
 from hush.privacy.events import ComposedEvent, GaussianEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.sensitivity import Neighbours
-from hush.release.pair_scores_record import PairScoresFile, PairScoresRecord
+from hush.release.survey_record import SurveyFile, SurveyRecord
 from hush.testing import TinyTable, neighbours_of
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
@@ -26,12 +26,12 @@ PAIRS = tuple(combinations(DOMAIN.attributes, 2))
 ROWS = [(0, 0, 0), (1, 2, 1), (1, 1, 0), (1, 2, 1)]
 
 
-def statistic(seed: int = 0) -> PairDistances:
+def statistic(seed: int = 0) -> TableDistances:
     random = np.random.default_rng(seed)
-    return PairDistances(PAIRS, on_grid({pair: 2 * random.random(DOMAIN.sizes(pair)) for pair in PAIRS}))
+    return TableDistances(on_grid({pair: 2 * random.random(DOMAIN.sizes(pair)) for pair in PAIRS}))
 
 
-def answers(asked: PairDistances, table: TinyTable) -> np.ndarray[Any, Any]:
+def answers(asked: TableDistances, table: TinyTable) -> np.ndarray[Any, Any]:
     return asked.answer(table.counts(asked.cliques))
 
 
@@ -44,7 +44,7 @@ def test_the_distances_are_rounded_down() -> None:
     assert values.dtype == np.int64
 
 
-def excess(asked: PairDistances, relation: Neighbours, l1: Fraction, l2_squared: Fraction) -> int:
+def excess(asked: TableDistances, relation: Neighbours, l1: Fraction, l2_squared: Fraction) -> int:
     """On how many neighbours of some tables the answers move further than these bounds."""
     beyond = 0
     for count in range(len(ROWS) + 1):
@@ -67,17 +67,17 @@ def test_no_neighbour_moves_the_distances_further_than_declared(relation: Neighb
 
 @pytest.mark.parametrize("relation", Neighbours)
 def test_smaller_bounds_would_be_exceeded(relation: Neighbours) -> None:
-    asked = PairDistances(PAIRS, {pair: np.zeros(DOMAIN.sizes(pair)) for pair in PAIRS})
+    asked = TableDistances({pair: np.zeros(DOMAIN.sizes(pair)) for pair in PAIRS})
     # without a model a distance is the number of rows, which an exchanged row does not move
     beyond = excess(asked, relation, Fraction(2), Fraction(3))
     assert (beyond > 0) == (relation is Neighbours.ADD_REMOVE)
-    far = PairDistances(PAIRS, {pair: TinyTable(DOMAIN, ROWS).counts([pair])[pair] * 1.0 for pair in PAIRS})
+    far = TableDistances({pair: TinyTable(DOMAIN, ROWS).counts([pair])[pair] * 1.0 for pair in PAIRS})
     assert excess(far, relation, Fraction(2), Fraction(2)) > 0
 
 
 def test_exchanged_rows_reach_the_declared_bound() -> None:
     before, after = TinyTable(DOMAIN, [(0, 0, 0)]), TinyTable(DOMAIN, [(1, 1, 1)])
-    asked = PairDistances(PAIRS, {pair: before.counts([pair])[pair] * 1.0 for pair in PAIRS})
+    asked = TableDistances({pair: before.counts([pair])[pair] * 1.0 for pair in PAIRS})
     moved = np.abs(answers(asked, after) - answers(asked, before))
     bound = asked.sensitivity(max_rows=1, neighbours=Neighbours.REPLACE)
     assert (int(moved.sum()), int((moved**2).sum())) == (bound.l1, bound.l2_squared)
@@ -90,7 +90,7 @@ def test_units_of_several_rows_are_as_many_steps() -> None:
 
 def test_large_distances_are_cut_off_and_large_counts_are_exact() -> None:
     pair = ("a", "b")
-    asked = PairDistances((pair,), {pair: np.array([[2.0**40], [2.0**-10]])})
+    asked = TableDistances({pair: np.array([[2.0**40], [2.0**-10]])})
     near = np.array([[2**40 + 5], [3]])
     assert asked.answer({pair: near}).tolist() == [7]
     assert asked.answer({pair: 2 * near}).tolist() == [int(LARGEST_MISFIT)]
@@ -100,11 +100,11 @@ def test_large_distances_are_cut_off_and_large_counts_are_exact() -> None:
 def test_tables_off_the_grid_are_refused(cell: float) -> None:
     table = np.full((2, 3), cell)
     with pytest.raises(WorkloadError, match=r"off the grid of 2\^-10"):
-        PairDistances((("a", "b"),), {("a", "b"): table})
+        TableDistances({("a", "b"): table})
 
 
 def test_a_table_of_another_shape_is_refused() -> None:
-    asked = PairDistances((("a", "b"),), {("a", "b"): np.zeros((2, 1))})
+    asked = TableDistances({("a", "b"): np.zeros((2, 1))})
     with pytest.raises(WorkloadError, match="another shape"):
         answers(asked, TinyTable(DOMAIN, ROWS))
 
@@ -137,34 +137,41 @@ def test_the_survey_finds_dependences_and_takes_out_the_noise_of_columns() -> No
 
 def test_the_noise_of_scores_is_what_was_charged() -> None:
     release = PrivSyn().plan(Workload.kway(DOMAIN, 2), Budget(rho=0.3)).release(LINKED)
-    scores = release.record.pair_scores  # type: ignore[attr-defined]
+    scores = release.record.surveys[0]  # type: ignore[attr-defined]
     event = release.statement.event
     assert isinstance(event, ComposedEvent)
     charged = [part for part, _ in event.parts if isinstance(part, GaussianEvent) and part.sensitivity_l2_squared == 3]
     assert [part.variance for part in charged] == [scores.law.variance_parameter]
     assert float(charged[0].cost.rho) == pytest.approx(0.03, rel=1e-6)  # type: ignore[arg-type]
-    assert scores.pairs == PAIRS
+    assert scores.cliques == PAIRS
 
 
 def test_scores_are_kept_in_files_and_used_again(tmp_path: Path) -> None:
     release = PrivSyn().plan(Workload.kway(DOMAIN, 2), Budget(rho=0.3)).release(LINKED)
     release.save(tmp_path / "x.hush")
     loaded = hush.load(tmp_path / "x.hush")
-    ours, theirs = release.record.pair_scores, loaded.record.pair_scores  # type: ignore[union-attr,attr-defined]
-    assert (ours.pairs, ours.law) == (theirs.pairs, theirs.law)
+    ours, theirs = release.record.surveys[0], loaded.record.surveys[0]  # type: ignore[union-attr,attr-defined]
+    assert (ours.cliques, ours.law, ours.tables_before) == (theirs.cliques, theirs.law, theirs.tables_before)
     np.testing.assert_array_equal(ours.values, theirs.values)
-    assert loaded.record.kind == "pair-scores"  # type: ignore[union-attr]
+    assert loaded.record.kind == "surveyed"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
-    ("pairs", "count"), [([("a", "b"), ("a",)], 2), ([("a", "b"), ("b", "c")], 3), ([], 0)], ids=["one", "more", "none"]
+    ("cliques", "changes"),
+    [
+        ([("a", "b"), ("b", "c")], {"values": np.zeros(3, dtype=np.int64)}),
+        ([], {"values": np.zeros(0, dtype=np.int64)}),
+        ([("a", "b"), ("b", "c")], {"tables_before": 4}),
+        ([("a", "b"), ("b", "c")], {"moved": np.array([1.0, -1.0])}),
+        ([("a", "b"), ("b", "c")], {"moved": np.array([1.0])}),
+    ],
+    ids=["more", "none", "later", "negative", "fewer"],
 )
-def test_damaged_scores_are_refused(pairs: list[tuple[str, ...]], count: int) -> None:
-    file = PairScoresFile(
-        pairs=CliqueTable.of(DOMAIN, pairs), values=np.zeros(count, dtype=np.int64), variance=Fraction(9)
-    )
-    with pytest.raises(ArchiveError, match="scores of pairs do not fit"):
-        file.build(DOMAIN)
+def test_damaged_surveys_are_refused(cliques: list[tuple[str, ...]], changes: dict[str, Any]) -> None:
+    content = {"values": np.zeros(2, dtype=np.int64), "variance": Fraction(9), "tables_before": 3} | changes
+    file = SurveyFile(cliques=CliqueTable.of(DOMAIN, cliques), **content)
+    with pytest.raises(ArchiveError, match="does not fit its schema and tables"):
+        file.build(DOMAIN, 3)
 
 
 def test_other_records_cannot_hold_scores() -> None:
@@ -174,4 +181,4 @@ def test_other_records_cannot_hold_scores() -> None:
 
     with pytest.raises(WorkloadError, match="NoisyTablesRecord cannot hold them"):
         Plain().plan(Workload.kway(DOMAIN, 2), Budget(rho=0.3)).release(LINKED)
-    assert PairScoresRecord(DOMAIN).pair_scores is None
+    assert SurveyRecord(DOMAIN).surveys == []

@@ -1,4 +1,4 @@
-"""PairDistances: how far all pairs of columns are from independent, as one noisy vector; PrivSyn and PrivMRF use it."""
+"""TableDistances: how far many tables are from those of a model, as one noisy vector."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from hush.models.graphical.graphical_fit import fit_model
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.privacy.gate import Counts, DeclaredStatistic
 from hush.privacy.sensitivity import Neighbours, Sensitivity, sensitivity
-from hush.release.pair_scores_record import PairScores, PairScoresRecord, score_norms
+from hush.release.survey_record import Survey, SurveyRecord, survey_norms
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 
 
 @dataclass(frozen=True, eq=False)
-class PairDistances(DeclaredStatistic):
-    """floor ||M_r(D) - M_r(p)||_1 for every pair r, with M_r(p) public; distances are cut off at 2^36.
+class TableDistances(DeclaredStatistic):
+    """floor ||M_r(D) - M_r(p)||_1 for every table r, with M_r(p) public; distances are cut off at 2^36.
 
     Privacy: one more row adds one to one cell of each M_r(D), so by the triangle inequality every distance moves by at
     most 1. So does its floor: x <= y <= x + 1 gives floor x <= floor y <= floor x + 1. Cutting off never increases a
@@ -35,31 +35,46 @@ class PairDistances(DeclaredStatistic):
     has multiples of 2^-10, differences below 2^43 add up exactly in any order, and larger ones are cut off.
     """
 
-    pairs: tuple[Clique, ...]
-    tables: Mapping[Clique, Floats]  # M_r(p) of every pair, as `on_grid` rounds them
+    tables: Mapping[Clique, Floats]  # M_r(p) of every table, as `on_grid` rounds them
     largest_factor: ClassVar[int] = 1 << 9  # the gate refuses more than 2^52 rows
 
     def __post_init__(self) -> None:
-        rounded = on_grid(self.tables)
-        for pair in self.pairs:
-            if not np.array_equal(self.tables[pair], rounded[pair]):  # NaN is refused too
-                raise WorkloadError(f"the model's table over {pair!r} is off the grid of 2^-10; round it with on_grid")
+        for clique, rounded in on_grid(self.tables).items():
+            if not np.array_equal(self.tables[clique], rounded):  # NaN is refused too
+                raise WorkloadError(
+                    f"the model's table over {clique!r} is off the grid of 2^-10; round it with on_grid"
+                )
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        return self.pairs
+        return tuple(self.tables)
 
     def sensitivity(self, *, max_rows: int, neighbours: Neighbours) -> Sensitivity:
-        return sensitivity(score_norms(len(self.pairs)), max_rows=max_rows, neighbours=neighbours)
+        return sensitivity(survey_norms(len(self.tables)), max_rows=max_rows, neighbours=neighbours)
 
     def answer(self, counts: Counts) -> Integers:
-        distances = np.zeros(len(self.pairs), dtype=np.int64)
-        for index, pair in enumerate(self.pairs):
-            exact, table = counts[pair], self.tables[pair]
+        distances = np.zeros(len(self.tables), dtype=np.int64)
+        for index, (clique, table) in enumerate(self.tables.items()):
+            exact = counts[clique]
             if exact.shape != table.shape:  # a table that is broadcast would count a row several times
-                raise WorkloadError(f"the model's table over {pair!r} has another shape than the counts")
+                raise WorkloadError(f"the model's table over {clique!r} has another shape than the counts")
             distances[index] = int(min(float(np.abs(exact - table).sum()), LARGEST_MISFIT))
         return distances
+
+
+def survey_tables(session: Session, tables: Mapping[Clique, Floats], share: Fraction, name: str) -> Survey:
+    """Noisy distances of tables from those of a model, at a share of the budget; kept in the session's record.
+
+    Privacy: one vector with Gaussian noise, see `TableDistances`.
+    """
+    record = session.record
+    if not isinstance(record, SurveyRecord):
+        raise WorkloadError(f"{name} keeps surveys, and {type(record).__name__} cannot hold them")
+    asked = TableDistances(on_grid(tables))
+    (answer,) = session.ask([(asked, share)], note=f"{name}: survey of {len(tables):,} tables")
+    record.surveys.append(Survey(asked.cliques, answer.raw, answer.law, len(session.noisy_tables)))  # type: ignore[arg-type]
+    session.tell(None)
+    return record.surveys[-1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,20 +101,13 @@ def survey_pairs(session: Session, pairs: Sequence[Clique], share: Fraction, nam
 
     A run that was interrupted later has the scores on record, and asks for nothing.
 
-    Privacy: one vector with Gaussian noise, see `PairDistances`; everything else is computed from noisy numbers.
+    Privacy: one vector with Gaussian noise, see `TableDistances`; everything else is computed from noisy numbers.
     """
     record, domain = session.record, session.domain
-    if not isinstance(record, PairScoresRecord):
-        raise WorkloadError(f"{name} keeps scores of pairs, and {type(record).__name__} cannot hold them")
     singles = [table for table in record.measurements() if len(table.clique) == 1][: len(domain)]
     columns = fit_model(domain, singles, constraints=session.constraints).value
-    if record.pair_scores is None:
-        tables = on_grid(columns.many(pairs))
-        asked = PairDistances(tuple(pairs), tables)
-        (answer,) = session.ask([(asked, share)], note=f"{name}: scores of {len(pairs):,} pairs")
-        record.pair_scores = PairScores(asked.pairs, answer.raw, answer.law)  # type: ignore[arg-type]
-        session.tell(None)
-    scores = record.pair_scores
+    kept = getattr(record, "surveys", [])
+    scores = kept[0] if kept else survey_tables(session, columns.many(pairs), share, name)
 
     # Take the noise of columns and scores out of the distances.
     noise: dict[str, Floats] = {}
@@ -111,9 +119,9 @@ def survey_pairs(session: Session, pairs: Sequence[Clique], share: Fraction, nam
     moved = np.array(
         [
             MEAN_ABSOLUTE * np.hypot(np.outer(noise[a], shares[b]), np.outer(shares[a], noise[b])).sum()
-            for a, b in scores.pairs
+            for a, b in scores.cliques
         ]
     )
     distances = np.maximum(scores.values.astype(np.float64), 0.0)
     dependences = np.sqrt(np.maximum(distances**2 - scores.law.stddev**2 - moved**2, 0.0))
-    return PairSurvey(columns, scores.pairs, dependences, scores.law.stddev)
+    return PairSurvey(columns, scores.cliques, dependences, scores.law.stddev)

@@ -1,0 +1,280 @@
+"""scout: look at all tables at once, then measure what pays; the default for synthetic rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hush.core.arrays import Floats
+from hush.core.domain import Clique, Domain
+from hush.core.errors import BudgetError
+from hush.core.memory import readable
+from hush.core.validation import check_number
+from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES, Mechanism
+from hush.mechanisms.plan import Plan
+from hush.mechanisms.plan_errors import OneWay, noise_text
+from hush.mechanisms.scout_allocation import MEAN_ABSOLUTE, Incidence, allocate, effective_cells, signals
+from hush.mechanisms.session import Session, measure_columns
+from hush.mechanisms.table_distances import survey_tables
+from hush.models.local.local_model import LocalModel
+from hush.models.shrunk.shrunk_fit import fit_shrunk, residual_averages
+from hush.privacy.account import used_up
+from hush.privacy.budget import Budget
+from hush.privacy.noise import DiscreteGaussian
+from hush.release.record import Record
+from hush.release.survey_record import Survey, SurveyRecord
+from hush.schema import Schema
+from hush.strategies.residual_strategy import is_residual, plain_residual
+from hush.workloads import Workload
+
+LARGEST_ORDER = 3  # of a table that is measured
+MOST_TABLE_CELLS = 1 << 20  # of one table that is surveyed
+MOST_CELLS = 1 << 23  # of all tables that are surveyed together
+FIT_BYTES = 160  # for each cell of the surveyed tables
+MEMORY_BASE = 3e8  # of Python and its libraries
+SECONDS_PER_CELL = 8e-6  # of a release, for each surveyed cell
+SECONDS_PER_TABLE = 2e-3
+FIRST_SECONDS = 2.0  # relaxed rows, and starting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scout(Mechanism):
+    """Surveys the distances of all tables from a model, measures what pays, and shrinks what was measured.
+
+    1. Columns: every column is measured with `column_share` of the budget.
+    2. First survey: the L1 distances of all pairs from independent columns, as one noisy vector, with `survey_share`.
+    3. Tree: `tree_share` measures the residuals of columns and of the pairs on the spanning tree of largest distances.
+    4. Second survey: the distances of all tables from the model of the tree, with `survey_share`.
+    5. All that is left measures residuals of columns, pairs and triples, shared out by `allocate`, so that the expected
+       error of the asked tables is least. With a large budget that is every table, with a small one a tree.
+
+    A residual is what a table adds to its smaller tables; it costs prod(1 - 1/n_i) of the table itself. The model is
+    `fit_shrunk`: noise is shrunk away by as much as the measurements themselves say. Tables of more than 2^20 cells,
+    and of more than three columns, are answered by the model of smaller ones.
+
+    Privacy: rho-zCDP of the budget, by the account's filter. Surveys: see `TableDistances`. Which tables are measured,
+    and with how much noise, depends on noisy numbers alone.
+    Reference: this mechanism is ours; [ResidualPlanner] for residuals, [PrivSyn] for scoring all pairs at once.
+    """
+
+    name: ClassVar[str] = "scout"
+    description: ClassVar[str] = "looks at all tables at once, then measures what pays; best for synthetic rows"
+    workload_aware: ClassVar[bool] = True
+    data_aware: ClassVar[bool] = True
+    budget_aware: ClassVar[bool] = True
+    efficiency_aware: ClassVar[bool] = True
+    errors_known: ClassVar[str] = "measured; others surveyed"
+
+    column_share: float = 0.08
+    survey_share: float = 0.04
+    tree_share: float = 0.25
+
+    def __post_init__(self) -> None:
+        for name in ("column_share", "survey_share", "tree_share"):
+            check_number(BudgetError, name, getattr(self, name), above=0, below=1)
+        if self.column_share + 2 * self.survey_share + self.tree_share >= 1:
+            raise BudgetError(
+                f"column_share={self.column_share:g}, tree_share={self.tree_share:g} and twice "
+                f"survey_share={self.survey_share:g} leave nothing for the last stage; lower one of them"
+            )
+
+    def new_record(self, plan: Plan) -> Record:
+        return SurveyRecord(plan.domain)
+
+    def check(self, workload: Workload, budget: Budget) -> None:
+        """Refuse a budget whose survey has noise too large to be drawn."""
+        tables = max(len(self.tables(workload)), len(workload.domain))
+        DiscreteGaussian(tables / (2 * Fraction(min(self.survey_share, self.column_share)) * budget.limit))
+
+    def tables(self, workload: Workload) -> list[Clique]:
+        """The tables over two or three columns that may be measured: subsets of the asked ones, the smallest first.
+
+        At most `MOST_CELLS` cells in all; public.
+        """
+        domain = workload.domain
+        inside: dict[Clique, int] = {}
+        for asked in dict.fromkeys(domain.varying(domain.clique(clique)) for clique in workload.cliques):
+            for order in range(2, LARGEST_ORDER + 1):
+                for names in combinations(asked, order):
+                    inside.setdefault(names, domain.size(names))
+        kept, cells = [], 0
+        for names in sorted(inside, key=lambda names: (len(names), inside[names])):
+            if inside[names] <= MOST_TABLE_CELLS and cells + inside[names] <= MOST_CELLS:
+                kept.append(names)
+                cells += inside[names]
+        return kept
+
+    def memory(self, plan: Plan, schema: Schema) -> int:
+        """The surveyed tables, counted, compared and fitted."""
+        return self._memory(plan.workload)
+
+    def _memory(self, workload: Workload) -> int:
+        domain = workload.domain
+        cells = sum(map(domain.size, self.tables(workload)))
+        return MEASURED_BYTES * 3 * sum(domain.shape) + (MEASURED_BYTES + SCORED_BYTES + FIT_BYTES) * cells
+
+    def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
+        """The columns, and all tables that are surveyed."""
+        return [*((name,) for name in plan.domain), *self.tables(plan.workload)]
+
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
+        tables, columns = self.tables(plan.workload), list(plan.domain)
+        first = OneWay.of(plan, columns, Fraction(self.column_share) * plan.rho / len(columns))
+        rest = 1 - self.column_share - 2 * self.survey_share
+        start = f"{len(columns):,} one-way tables, standard error {noise_text(first.stddev)} of a count"
+        if not tables:
+            return [("Starts with", start), ("Then", "the columns again: no asked table has two columns")]
+        return [
+            ("Starts with", start),
+            ("Surveys", f"{len(tables):,} tables at once, twice, with {2 * self.survey_share:.0%} of the budget"),
+            ("Then", f"measures what pays, with {rest:.0%}: a tree of pairs first, then any of the tables"),
+            ("Model", "tables that agree on what they share, each shrunk toward what smaller tables predict"),
+        ]
+
+    def work(self, workload: Workload) -> str:
+        tables = self.tables(workload)
+        cells = sum(map(workload.domain.size, tables))
+        seconds = FIRST_SECONDS + SECONDS_PER_CELL * cells + SECONDS_PER_TABLE * len(tables)
+        return f"about {seconds:.2g} s on one core; up to {readable(self._memory(workload) + MEMORY_BASE)} of memory"
+
+    def run(self, session: Session, plan: Plan) -> None:
+        """All stages, or those that an interrupted run has left."""
+        ScoutRun(self, session, plan.workload).run()
+
+
+class ScoutRun:
+    """The state of one run: the sets of columns that may be measured, and how they are inside what is asked."""
+
+    def __init__(self, settings: Scout, session: Session, workload: Workload) -> None:
+        self.settings, self.session = settings, session
+        self.tables = self._fitting(settings.tables(workload))
+        self.sets: list[Clique] = [*((name,) for name in session.domain.varying()), *self.tables]
+        asked: dict[Clique, float] = {}
+        for clique, weight in zip(workload.cliques, workload.weights, strict=True):
+            names = session.domain.varying(session.domain.clique(clique))
+            asked[names] = asked.get(names, 0.0) + float(weight)
+        self.asked = asked
+        self.incidence = Incidence.of(asked, self.sets)
+        self.unit = float(session.bound.l2_squared) / 2  # the variance of a table's noise at the cost 1
+
+    def run(self) -> None:
+        settings, session, name = self.settings, self.session, Scout.name
+        surveys: list[Survey] = session.record.surveys  # type: ignore[attr-defined]
+        measure_columns(session, settings.column_share, name)
+        share = Fraction(settings.survey_share)
+        pairs = [clique for clique in self.tables if len(clique) == 2]
+
+        # First survey: all pairs, against independent columns. Then the tree of the largest distances.
+        if pairs and not surveys and self._left():
+            survey_tables(session, self._model().many(pairs), share, name)
+        if len(surveys) == 1 and self._left() and not any(is_residual(table.asked) for table in session.noisy_tables):
+            model = self._model()
+            squares = self._signal_squares(model, surveys[0])
+            tree = spanning_tree(session.domain, surveys[0])
+            for index, clique in enumerate(self.sets):
+                if len(clique) > 1 and clique not in tree:
+                    squares[index] = 0.0
+            self._measure(model, squares, min(Fraction(settings.tree_share) * session.limit, session.remaining), "tree")
+
+        # Second survey: all tables, against the model of the tree. Then everything that pays.
+        if len(surveys) == 1 and self._left():
+            survey_tables(session, self._model().many(self.tables), share, name)
+        if self._left():
+            model = self._model()
+            squares = self._signal_squares(model, surveys[-1] if surveys else None)
+            self._measure(model, squares, session.remaining, "last stage")
+        self._finish(surveys)
+
+    def _left(self) -> bool:
+        return not used_up(self.session.remaining, self.session.limit)
+
+    def _fitting(self, tables: Sequence[Clique]) -> list[Clique]:
+        """The tables that can be counted, compared and kept in memory together; by public facts."""
+        session = self.session
+        room = min(session.memory.scorable_cells, session.memory.numbers)
+        kept = []
+        for clique in tables:
+            room -= session.domain.size(clique)
+            if room < 0:
+                break
+            if session.gate.can_count(clique):
+                kept.append(clique)
+        return kept
+
+    def _model(self, tables: int | None = None, *, relaxed: bool = False) -> LocalModel:
+        """The model of the first noisy tables, by default of all; post-processing."""
+        fitter = partial(self._fit, count=tables, relaxed=relaxed)
+        return self.session.fit_with(fitter).value
+
+    def _fit(self, domain: Domain, measurements: Sequence[Any], *, count: int | None, **options: Any) -> Any:
+        return fit_shrunk(domain, measurements[:count], cliques=self.tables, **options)
+
+    def _signal_squares(self, model: LocalModel, survey: Survey | None) -> Floats:
+        """P_s of every set: for columns the error of their noise, for tables the signal that the survey found."""
+        session, position = self.session, {clique: index for index, clique in enumerate(self.sets)}
+        squares = np.zeros(len(self.sets))
+        averages = residual_averages(session.domain, session.record.measurements())
+        for index, clique in enumerate(self.sets):
+            if len(clique) == 1:
+                cells = effective_cells(model.counts(clique))
+                squares[index] = (MEAN_ABSOLUTE * cells) ** 2 * averages[clique].variance
+        if survey is None:
+            return squares
+        # Order by order: a surveyed distance also holds the errors of smaller tables.
+        for order in sorted({len(clique) for clique in survey.cliques}):
+            listed = [index for index, clique in enumerate(survey.cliques) if len(clique) == order]
+            cliques = [survey.cliques[index] for index in listed]
+            smaller = [clique for clique in self.sets if len(clique) < order]
+            inside = Incidence.of(dict.fromkeys(cliques, 1.0), smaller)
+            others = np.sqrt(inside.other_errors(squares[[position[clique] for clique in smaller]]))
+            found = signals(survey.values[listed].astype(np.float64), survey.law.stddev, others, model.total)
+            squares[[position[clique] for clique in cliques]] = found**2
+        return squares
+
+    def _measure(self, model: LocalModel, squares: Floats, budget: Fraction, stage: str) -> None:
+        """Measure the residuals of the sets that are worth it, with all of a budget."""
+        session, domain = self.session, self.session.domain
+        cells = np.array([effective_cells(model.counts(clique)) for clique in self.sets])
+        costs = np.array([math.prod(1 - 1 / size for size in domain.sizes(clique)) for clique in self.sets])
+        noise = (MEAN_ABSOLUTE * cells) ** 2 * costs * self.unit / float(budget)
+        shares = allocate(self.incidence, squares, noise)
+        chosen = np.flatnonzero(shares)
+        queries = [plain_residual(domain, self.sets[index]) for index in chosen]
+        exact = [Fraction(float(share)) for share in shares[chosen]]
+        total = sum(exact)
+        note = f"{Scout.name}: {stage}, {len(queries):,} tables"
+        session.measure(queries, [budget * share / total for share in exact], note=note)
+
+    def _finish(self, surveys: list[Survey]) -> None:
+        """Fit the last model, and note how far it is from those that surveys compared with."""
+        before = {survey.tables_before: self._model(survey.tables_before) for survey in surveys}
+        model = self._model(relaxed=True)
+        for index, survey in enumerate(surveys):
+            first, last = before[survey.tables_before].many(survey.cliques), model.many(survey.cliques)
+            moved = [float(np.abs(first[clique] - last[clique]).sum()) for clique in survey.cliques]
+            surveys[index] = replace(survey, moved=np.array(moved))
+
+
+def spanning_tree(domain: Domain, survey: Survey) -> set[Clique]:
+    """The pairs of the spanning tree of largest noisy distances."""
+    group = {name: name for name in domain}
+
+    def root(name: str) -> str:
+        while group[name] != name:
+            name = group[name]
+        return name
+
+    tree = set()
+    for index in np.argsort(-survey.values, kind="stable"):
+        a, b = survey.cliques[index]
+        if root(a) != root(b):
+            group[root(a)] = root(b)
+            tree.add((a, b))
+    return tree
