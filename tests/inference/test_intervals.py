@@ -27,6 +27,7 @@ from hush.mechanisms import (
     PrivMRF,
     PrivSyn,
     Residual,
+    Scout,
 )
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import BUILT_IN
@@ -105,6 +106,7 @@ COVERED: dict[str, tuple[Mechanism, int, Workload, tuple[Budget, Budget]]] = {
     "privbayes": (PrivBayes(usefulness=1e-3), 40, PLAIN, (SMALL, LARGE)),
     "privmrf": (PrivMRF(usefulness=1e-3), 40, PLAIN, (SMALL, LARGE)),
     "privsyn": (PrivSyn(), 40, PLAIN, (SMALL, LARGE)),
+    "scout": (Scout(), 40, PLAIN, (SMALL, LARGE)),
     "dualquery": (DualQuery(turns=3, draws=2), 40, PLAIN, (SMALL, LARGE)),
     "rap": (RAP(rounds=3, rows=20), 40, PLAIN, (SMALL, LARGE)),
     "gem": (GEM(rounds=3, rows=20, hidden=8), 40, PLAIN, (SMALL, LARGE)),

@@ -26,6 +26,7 @@ from hush.mechanisms import (
     PrivMRF,
     PrivSyn,
     Residual,
+    Scout,
 )
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan
@@ -53,6 +54,7 @@ EVERY: dict[str, Mechanism] = {
     "privbayes": PrivBayes(usefulness=1e-3),
     "privmrf": PrivMRF(usefulness=1e-3, rounds=2),
     "privsyn": PrivSyn(),
+    "scout": Scout(),
     "dualquery": DualQuery(turns=3, draws=2),
     "rap": RAP(rounds=3, rows=20),
     "rap, two at once": RAP(rounds=2, queries=2, rows=20),

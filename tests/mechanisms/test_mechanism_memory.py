@@ -122,7 +122,20 @@ def test_many_medium_columns_are_refused_before_the_charge_or_fit(name, tmp_path
 
 @pytest.mark.parametrize(
     "name",
-    ["aim", "mst", "mwem", "privbayes", "privmrf", "privsyn", "dualquery", "gem", "rap", "rap, cells", "independent"],
+    [
+        "aim",
+        "mst",
+        "mwem",
+        "privbayes",
+        "privmrf",
+        "privsyn",
+        "scout",
+        "dualquery",
+        "gem",
+        "rap",
+        "rap, cells",
+        "independent",
+    ],
 )
 def test_what_is_predicted_to_fit_is_released_within_the_prediction(name, tmp_path, limited) -> None:
     settings = dataclasses.replace(QUICK.get(name, VARIANTS[name]))

@@ -12,7 +12,7 @@ import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.core.constraints import Constraint
 from hush.core.errors import BudgetError, DataError, InterruptedRelease, LedgerError, QueryError
-from hush.mechanisms import AIM, MST, MWEM, DualQuery, Independent, PrivBayes, PrivMRF, PrivSyn
+from hush.mechanisms import AIM, MST, MWEM, DualQuery, Independent, PrivBayes, PrivMRF, PrivSyn, Scout
 from hush.mechanisms.candidates import MisfitScorer
 from hush.mechanisms.plan import Plan
 from hush.privacy.account import used_up
@@ -277,7 +277,9 @@ def test_charges_to_others_meanwhile_are_no_obstacle(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "mechanism", [AIM(), MST(), MWEM(), PrivBayes(), PrivMRF(), PrivSyn(), DualQuery(turns=4, draws=2)], ids=str
+    "mechanism",
+    [AIM(), MST(), MWEM(), PrivBayes(), PrivMRF(), PrivSyn(), Scout(), DualQuery(turns=4, draws=2)],
+    ids=str,
 )
 def test_a_run_that_was_stopped_before_its_first_table_goes_on(mechanism: Any, tmp_path: Path) -> None:
     plan, ledger = mechanism.plan(WORKLOAD, BUDGET), tmp_path / "budget.db"

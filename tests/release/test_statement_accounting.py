@@ -32,6 +32,7 @@ from hush.mechanisms import (
     PrivMRF,
     PrivSyn,
     Residual,
+    Scout,
 )
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import BUILT_IN
@@ -70,6 +71,7 @@ MECHANISMS: dict[str, tuple[Mechanism, Budget]] = {
     "privbayes": (PrivBayes(usefulness=1e-3), Budget(rho=0.5)),
     "privmrf": (PrivMRF(usefulness=1e-3), Budget(rho=0.5)),
     "privsyn": (PrivSyn(), Budget(rho=0.5)),
+    "scout": (Scout(), Budget(rho=0.5)),
     "dualquery": (DualQuery(turns=3, draws=2), Budget(rho=0.5)),
     "rap": (RAP(rounds=3, rows=20), Budget(rho=0.5)),
     "gem": (GEM(rounds=3, rows=20, hidden=8), Budget(rho=0.5)),

@@ -211,7 +211,8 @@ class ScoutRun:
     def _model(self, tables: int | None = None, *, relaxed: bool = False) -> LocalModel:
         """The model of the first noisy tables, by default of all; post-processing."""
         fitter = partial(self._fit, count=tables, relaxed=relaxed)
-        return self.session.fit_with(fitter).value
+        fitted: LocalModel = self.session.fit_with(fitter).value
+        return fitted
 
     def _fit(self, domain: Domain, measurements: Sequence[Any], *, count: int | None, **options: Any) -> Any:
         return fit_shrunk(domain, measurements[:count], cliques=self.tables, **options)
@@ -271,7 +272,7 @@ def spanning_tree(domain: Domain, survey: Survey) -> set[Clique]:
             name = group[name]
         return name
 
-    tree = set()
+    tree: set[Clique] = set()
     for index in np.argsort(-survey.values, kind="stable"):
         a, b = survey.cliques[index]
         if root(a) != root(b):

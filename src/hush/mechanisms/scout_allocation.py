@@ -104,7 +104,7 @@ class Incidence:
 
     def other_errors(self, squares: Floats) -> Floats:
         """sum of L_s^2 over the sets inside every asked table."""
-        return np.bincount(self.tables, squares[self.sets], minlength=len(self.weights))
+        return np.bincount(self.tables, squares[self.sets], minlength=len(self.weights)).astype(np.float64)
 
 
 def allocate(incidence: Incidence, signal_squares: Floats, noise_squares: Floats) -> Floats:

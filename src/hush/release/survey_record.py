@@ -65,7 +65,8 @@ class SurveyFile(Stored):
     def build(self, domain: Domain, tables: int) -> Survey:
         """The survey; refused unless there is one number for each of its tables."""
         cliques = tuple(domain.check(clique) for clique in self.cliques.build(domain, "survey"))
-        shape, moved = (len(cliques),), self.moved
+        shape = (len(cliques),)
+        moved = None if self.moved is None else np.asarray(self.moved, dtype=np.float64)
         fits = moved is None or (moved.shape == shape and np.isfinite(moved).all() and (moved >= 0).all())
         if not cliques or not all(cliques) or self.values.shape != shape or not fits or self.tables_before > tables:
             raise ArchiveError("a survey of the file does not fit its schema and tables; get the release again")

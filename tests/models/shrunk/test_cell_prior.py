@@ -131,7 +131,7 @@ def test_factors_are_one_on_average_in_every_spread() -> None:
 def test_wide_spreads_have_their_standard_deviation() -> None:
     exponents = np.log2(FACTORS[2:])
     for tau, zeros, weights in zip(TAUS, ZEROS, SPREADS, strict=True):
-        if 0.25 <= tau <= 1.8:
+        if 0.5 <= tau <= 1.8:
             law = weights[2:] / weights[2:].sum()
             mean = law @ exponents
             assert np.sqrt(law @ (exponents - mean) ** 2) == pytest.approx(tau, rel=0.03)
@@ -204,7 +204,10 @@ def generated(kind: str, seed: int) -> tuple[Floats, Floats]:
 
 
 def errors(kind: str, stddev: float, variance: float) -> tuple[float, float, float]:
-    """The mean absolute error of shrunk tables, that of noisy ones cut at zero, and the distance between the two."""
+    """The mean absolute error of shrunk tables, that of noisy ones cut at zero, and the distance between the two.
+
+    Only cells that are predicted to have a row at least: others are known to be empty or nearly so.
+    """
     counts, tables = [], []
     for seed in range(30):
         exact, predicted = generated(kind, seed)
@@ -212,21 +215,22 @@ def errors(kind: str, stddev: float, variance: float) -> tuple[float, float, flo
         most = np.minimum.outer(exact.sum(axis=1), exact.sum(axis=0))
         counts.append(exact.ravel())
         tables.append(NoisyCells(noisy.ravel(), predicted.ravel(), most.ravel(), variance))
-    shrunk, exact = np.array(shrink(tables)), np.array(counts)
-    cut = np.maximum([table.noisy for table in tables], 0.0)
+    seen = np.array([table.predicted for table in tables]) >= 1.0
+    shrunk, exact = np.array(shrink(tables))[seen], np.array(counts)[seen]
+    cut = np.maximum([table.noisy for table in tables], 0.0)[seen]
     return float(np.abs(shrunk - exact).mean()), float(np.abs(cut - exact).mean()), float(np.abs(shrunk - cut).mean())
 
 
 @pytest.mark.parametrize(
     ("kind", "stddev", "ratio"),
     [
-        ("independent", 5.0, 0.9),
-        ("independent", 20.0, 0.6),
-        ("independent", 80.0, 0.4),
+        ("independent", 5.0, 0.8),
+        ("independent", 20.0, 0.4),
+        ("independent", 80.0, 0.2),
         ("dependent", 20.0, 0.9),
-        ("dependent", 80.0, 0.8),
-        ("sparse", 20.0, 0.6),
-        ("sparse", 80.0, 0.8),
+        ("dependent", 80.0, 0.7),
+        ("sparse", 20.0, 0.7),
+        ("sparse", 80.0, 0.7),
     ],
 )
 def test_shrinking_lowers_the_error(kind: str, stddev: float, ratio: float) -> None:
@@ -239,9 +243,9 @@ def test_noise_that_is_stated_too_small_is_kept(kind: str) -> None:
     """A negative control: the error falls because the noise is known, not by itself."""
     stated, cut, kept = errors(kind, 20.0, 20.0**2 / 100)
     shrunk, _, moved = errors(kind, 20.0, 20.0**2)
-    assert kept < 0.25 * moved
-    assert stated > 1.2 * shrunk
-    assert stated == pytest.approx(cut, rel=0.25)
+    assert kept < 0.1 * moved
+    assert stated > 1.1 * shrunk
+    assert stated == pytest.approx(cut, rel=0.05)
 
 
 @pytest.mark.xfail(

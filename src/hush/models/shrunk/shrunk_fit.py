@@ -192,7 +192,8 @@ class _ShrunkTables:
             t = math.sqrt(SPLIT_VARIANCE)
             fitted, compared = {}, {}
             for clique, residual in measured.items():
-                z = centred(generator.normal(0.0, math.sqrt(residual.variance), residual.values.shape))
+                normal = np.asarray(generator.standard_normal(residual.values.shape))
+                z = centred(math.sqrt(residual.variance) * normal)
                 fitted[clique] = Residual(residual.values + t * z, residual.variance * (1 + SPLIT_VARIANCE))
                 compared[clique] = residual.values - z / t
             by_tree = self._shrunk(self._tree(cliques, fitted), fitted)
@@ -234,9 +235,9 @@ class _ShrunkTables:
         The table of two columns in the tree follows from the tables along the path between them: multiply the
         conditional probabilities. Columns that no path connects are independent.
         """
-        independent = {
-            (a, b): self._permitted((a, b), np.outer(self.tables[a,], self.tables[b,]) / self.total) for a, b in cliques
-        }
+        independent: dict[Clique, Floats] = {}
+        for a, b in cliques:
+            independent[a, b] = self._permitted((a, b), np.outer(self.tables[a,], self.tables[b,]) / self.total)
         # The spanning tree of the pairs that move farthest from independence, once shrunk.
         shrunk = self._shrunk({clique: independent[clique] for clique in measured}, measured)
         strength = {clique: float(np.abs(table - independent[clique]).sum()) for clique, table in shrunk.items()}
