@@ -17,11 +17,10 @@ from hush.mechanisms import (
     Independent,
     PrivSyn,
     candidates,
-    dualquery,
-    mwem,
     release_job,
     table_distances,
 )
+from hush.mechanisms.published import dualquery, mwem
 from hush.mechanisms.session import Session
 from hush.privacy import (
     account,

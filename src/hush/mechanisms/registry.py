@@ -17,16 +17,16 @@ from hush.mechanisms.aim import AIM
 from hush.mechanisms.auto import Auto
 from hush.mechanisms.baselines import AllZero, Direct, Gaussian, Independent
 from hush.mechanisms.dawa import DAWA
-from hush.mechanisms.dualquery import DualQuery
-from hush.mechanisms.gem import GEM
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.matrix import Matrix
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.mst import MST
-from hush.mechanisms.mwem import MWEM
-from hush.mechanisms.privbayes import PrivBayes
-from hush.mechanisms.privmrf import PrivMRF
-from hush.mechanisms.privsyn import PrivSyn
+from hush.mechanisms.published.dualquery import DualQuery
+from hush.mechanisms.published.gem import GEM
+from hush.mechanisms.published.mwem import MWEM
+from hush.mechanisms.published.privbayes import PrivBayes
+from hush.mechanisms.published.privmrf import PrivMRF
+from hush.mechanisms.published.privsyn import PrivSyn
 from hush.mechanisms.rap import RAP
 from hush.mechanisms.residual import Residual
 from hush.mechanisms.scout import Scout

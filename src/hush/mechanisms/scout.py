@@ -20,7 +20,15 @@ from hush.core.validation import check_number
 from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES, Mechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.plan_errors import OneWay, noise_text
-from hush.mechanisms.scout_allocation import MEAN_ABSOLUTE, Incidence, allocate, effective_cells, signals
+from hush.mechanisms.scout_allocation import (
+    MEAN_ABSOLUTE,
+    TYPICAL_SIGNAL,
+    Incidence,
+    allocate,
+    effective_cells,
+    expected_errors,
+    signals,
+)
 from hush.mechanisms.session import Session, measure_columns
 from hush.mechanisms.table_distances import survey_tables
 from hush.models.local.local_model import LocalModel
@@ -37,9 +45,11 @@ from hush.workloads import Workload
 LARGEST_ORDER = 3  # of a table that is measured
 MOST_TABLE_CELLS = 1 << 20  # of one table that is surveyed
 MOST_CELLS = 1 << 23  # of all tables that are surveyed together
+CLEAR_ENOUGH = 0.05  # the error over the signal below which all pairs are measured at once, without a tree
 FIT_BYTES = 160  # for each cell of the surveyed tables
 MEMORY_BASE = 3e8  # of Python and its libraries
 SECONDS_PER_CELL = 8e-6  # of a release, for each surveyed cell
+EXAMPLE_ROWS = (10_000, 100_000)  # for which a plan says what it expects
 SECONDS_PER_TABLE = 2e-3
 FIRST_SECONDS = 2.0  # relaxed rows, and starting
 
@@ -52,6 +62,7 @@ class Scout(Mechanism):
     2. First survey: the L1 distances of all pairs from independent columns, as one noisy vector, with `survey_share`.
     3. Tree: `tree_share` measures the residuals of columns and of the pairs on the spanning tree of largest distances.
     4. Second survey: the distances of all tables from the model of the tree, with `survey_share`.
+       With so much budget that all pairs can be measured to a twentieth of their signals, steps 3 and 4 are left out.
     5. All that is left measures residuals of columns, pairs and triples, shared out by `allocate`, so that the expected
        error of the asked tables is least. With a large budget that is every table, with a small one a tree.
 
@@ -131,12 +142,31 @@ class Scout(Mechanism):
         start = f"{len(columns):,} one-way tables, standard error {noise_text(first.stddev)} of a count"
         if not tables:
             return [("Starts with", start), ("Then", "the columns again: no asked table has two columns")]
+        expected = ", ".join(f"{self.expected_error(plan, rows):.2g} % with {rows:,} rows" for rows in EXAMPLE_ROWS)
         return [
             ("Starts with", start),
-            ("Surveys", f"{len(tables):,} tables at once, twice, with {2 * self.survey_share:.0%} of the budget"),
-            ("Then", f"measures what pays, with {rest:.0%}: a tree of pairs first, then any of the tables"),
+            ("Surveys", f"{len(tables):,} tables at once, with up to {2 * self.survey_share:.0%} of the budget"),
+            ("Then", f"measures what pays, with {rest:.0%} or more: a tree of pairs first, then any of the tables"),
+            ("Expects", f"rows in a wrong cell of an asked table: about {expected}; less if columns depend little"),
             ("Model", "tables that agree on what they share, each shrunk toward what smaller tables predict"),
         ]
+
+    def expected_error(self, plan: Plan, rows: float) -> float:
+        """The percentage of rows in a wrong cell of an asked table, on average, if dependences are typical.
+
+        Half of ||table - model||_1, with typical signals and rows spread over all cells; an estimate, no bound.
+        """
+        domain, tables = plan.domain, self.tables(plan.workload)
+        sets: list[Clique] = [*((name,) for name in domain.varying()), *tables]
+        sizes = [domain.sizes(clique) for clique in sets]
+        costs = np.array([math.prod(1 - 1 / size for size in shape) for shape in sizes])
+        cells = np.array([float(math.prod(shape)) for shape in sizes])
+        unit = plan.max_rows_per_unit**2 / 2 / float(plan.budget.limit)
+        noise = (MEAN_ABSOLUTE * cells) ** 2 * costs * unit / (1 - 2 * self.survey_share)
+        squares = np.array([(TYPICAL_SIGNAL if len(clique) > 1 else 1.0) * rows for clique in sets]) ** 2
+        incidence = Incidence.of(asked_tables(plan.workload), sets)
+        errors = expected_errors(incidence, squares, noise, allocate(incidence, squares, noise))
+        return float(min(50 * np.average(errors, weights=incidence.weights) / rows, 100.0))
 
     def work(self, workload: Workload) -> str:
         tables = self.tables(workload)
@@ -156,12 +186,7 @@ class ScoutRun:
         self.settings, self.session = settings, session
         self.tables = self._fitting(settings.tables(workload))
         self.sets: list[Clique] = [*((name,) for name in session.domain.varying()), *self.tables]
-        asked: dict[Clique, float] = {}
-        for clique, weight in zip(workload.cliques, workload.weights, strict=True):
-            names = session.domain.varying(session.domain.clique(clique))
-            asked[names] = asked.get(names, 0.0) + float(weight)
-        self.asked = asked
-        self.incidence = Incidence.of(asked, self.sets)
+        self.incidence = Incidence.of(asked_tables(workload), self.sets)
         self.unit = float(session.bound.l2_squared) / 2  # the variance of a table's noise at the cost 1
 
     def run(self) -> None:
@@ -174,17 +199,22 @@ class ScoutRun:
         # First survey: all pairs, against independent columns. Then the tree of the largest distances.
         if pairs and not surveys and self._left():
             survey_tables(session, self._model().many(pairs), share, name)
-        if len(surveys) == 1 and self._left() and not any(is_residual(table.asked) for table in session.noisy_tables):
+        staged = bool(surveys) and self._left()
+        if staged and len(surveys) == 1:
             model = self._model()
             squares = self._signal_squares(model, surveys[0])
-            tree = spanning_tree(session.domain, surveys[0])
-            for index, clique in enumerate(self.sets):
-                if len(clique) > 1 and clique not in tree:
-                    squares[index] = 0.0
-            self._measure(model, squares, min(Fraction(settings.tree_share) * session.limit, session.remaining), "tree")
+            measured = any(is_residual(table.asked) for table in session.noisy_tables)
+            staged = measured or len(pairs) < len(self.tables) or self._predicted(model, squares) > CLEAR_ENOUGH
+            if staged and not measured:
+                tree = spanning_tree(session.domain, surveys[0])
+                for index, clique in enumerate(self.sets):
+                    if len(clique) > 1 and clique not in tree:
+                        squares[index] = 0.0
+                budget = min(Fraction(settings.tree_share) * session.limit, session.remaining)
+                self._measure(model, squares, budget, "tree")
 
         # Second survey: all tables, against the model of the tree. Then everything that pays.
-        if len(surveys) == 1 and self._left():
+        if staged and len(surveys) == 1 and self._left():
             survey_tables(session, self._model().many(self.tables), share, name)
         if self._left():
             model = self._model()
@@ -239,13 +269,23 @@ class ScoutRun:
             squares[[position[clique] for clique in cliques]] = found**2
         return squares
 
+    def _noise_squares(self, model: LocalModel, budget: Fraction) -> Floats:
+        """Q_s of every set, if all of a budget goes to it."""
+        cells = np.array([effective_cells(model.counts(clique)) for clique in self.sets])
+        sizes = [self.session.domain.sizes(clique) for clique in self.sets]
+        costs = np.array([math.prod(1 - 1 / size for size in shape) for shape in sizes])
+        return np.asarray((MEAN_ABSOLUTE * cells) ** 2 * costs * self.unit / float(budget))
+
+    def _predicted(self, model: LocalModel, squares: Floats) -> float:
+        """The error that is left if all pairs are measured with all of the budget, over the signals of the pairs."""
+        noise = self._noise_squares(model, self.session.remaining)
+        left = expected_errors(self.incidence, squares, noise, allocate(self.incidence, squares, noise))
+        return float(left.sum() / np.sqrt(self.incidence.other_errors(squares)).sum())
+
     def _measure(self, model: LocalModel, squares: Floats, budget: Fraction, stage: str) -> None:
         """Measure the residuals of the sets that are worth it, with all of a budget."""
         session, domain = self.session, self.session.domain
-        cells = np.array([effective_cells(model.counts(clique)) for clique in self.sets])
-        costs = np.array([math.prod(1 - 1 / size for size in domain.sizes(clique)) for clique in self.sets])
-        noise = (MEAN_ABSOLUTE * cells) ** 2 * costs * self.unit / float(budget)
-        shares = allocate(self.incidence, squares, noise)
+        shares = allocate(self.incidence, squares, self._noise_squares(model, budget))
         chosen = np.flatnonzero(shares)
         queries = [plain_residual(domain, self.sets[index]) for index in chosen]
         exact = [Fraction(float(share)) for share in shares[chosen]]
@@ -261,6 +301,15 @@ class ScoutRun:
             first, last = before[survey.tables_before].many(survey.cliques), model.many(survey.cliques)
             moved = [float(np.abs(first[clique] - last[clique]).sum()) for clique in survey.cliques]
             surveys[index] = replace(survey, moved=np.array(moved))
+
+
+def asked_tables(workload: Workload) -> dict[Clique, float]:
+    """The tables that a workload asks about, each with its weight, without columns of one level."""
+    asked: dict[Clique, float] = {}
+    for clique, weight in zip(workload.cliques, workload.weights, strict=True):
+        names = workload.domain.varying(workload.domain.clique(clique))
+        asked[names] = asked.get(names, 0.0) + float(weight)
+    return asked
 
 
 def spanning_tree(domain: Domain, survey: Survey) -> set[Clique]:

@@ -107,6 +107,12 @@ class Incidence:
         return np.bincount(self.tables, squares[self.sets], minlength=len(self.weights)).astype(np.float64)
 
 
+def expected_errors(incidence: Incidence, signal_squares: Floats, noise_squares: Floats, shares: Floats) -> Floats:
+    """L_t of every asked table if a budget is shared out like this."""
+    errors = 1 / (1 / np.maximum(signal_squares, LEAST_SIGNAL**2) + shares / noise_squares)
+    return np.sqrt(np.maximum(incidence.other_errors(errors), LEAST_SIGNAL**2))
+
+
 def allocate(incidence: Incidence, signal_squares: Floats, noise_squares: Floats) -> Floats:
     """The shares of a budget, adding up to one, for which the weighted sum of the asked L_t is least.
 
@@ -118,14 +124,14 @@ def allocate(incidence: Incidence, signal_squares: Floats, noise_squares: Floats
     >>> pair, columns = ("a", "b"), [("a",), ("b",)]
     >>> incidence = Incidence.of({pair: 1.0}, [*columns, pair])
     >>> allocate(incidence, np.array([100.0, 100.0, 1e6]), np.array([25.0, 25.0, 100.0])).round(2).tolist()
-    [0.18, 0.18, 0.63]
+    [0.13, 0.13, 0.75]
     """
     signal_squares = np.maximum(signal_squares, LEAST_SIGNAL**2)
     count = len(signal_squares)
     shares = np.full(count, 1 / count)
     for _ in range(ALLOCATION_STEPS):
         errors = 1 / (1 / signal_squares + shares / noise_squares)
-        totals = np.sqrt(np.maximum(incidence.other_errors(errors), LEAST_SIGNAL**2))
+        totals = expected_errors(incidence, signal_squares, noise_squares, shares)
         slopes = np.bincount(incidence.sets, (incidence.weights / (2 * totals))[incidence.tables], minlength=count)
         gradient = slopes * errors**2 / noise_squares
         shares = shares * np.sqrt(gradient)

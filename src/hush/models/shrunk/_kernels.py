@@ -50,7 +50,7 @@ def spread_likelihoods(
             mixed = 0.0
             for j in range(len(factors)):
                 mixed += spreads[k, j] * likelihoods[j]
-            logarithms[k] += math.log(mixed + 1e-300) + best
+            logarithms[k] += math.log(mixed) + best
 
 
 @njit(cache=True, nogil=True)
@@ -76,4 +76,4 @@ def posterior_means(
             likelihood = weights[j] * likelihoods[j]
             total += likelihood
             weighted += likelihood * (mean + own / (variance + own) * (noisy[c] - mean))
-        means[c] = max(weighted / (total + 1e-300), 0.0)
+        means[c] = max(weighted / total, 0.0)

@@ -35,7 +35,8 @@ STANDARD_DEVIATIONS = (0.0, 0.06, 0.12, 0.25, 0.5, 0.8, 1.2, 1.8, 2.6)  # tau
 ZERO_SHARES = (0.0, 0.15, 0.4, 0.7)  # z
 LEAST_PREDICTED = 1e-9  # keeps logarithms finite
 LEAST_GRID_TAU = 0.15  # narrower laws fall between grid points; they are mixed with f = 1 instead
-NARROW_TAU = 0.25
+NARROW_TAU = 0.25  # narrower laws have no zeros
+OUTLIER_SHARE = 1e-4  # of the cells of any table that follow the widest law, so that no count is ruled out
 SHARE_STEPS = 20  # of the iteration that finds how many tables have which spread
 UNSEEN_TABLES = 0.5  # added in equal parts to the tables with each spread, so that none is ruled out
 
@@ -52,7 +53,7 @@ def _factor_grid() -> tuple[Floats, Floats, Floats]:
     exact[1] = 1.0
     spreads = [exact]
     for tau in STANDARD_DEVIATIONS[1:]:
-        for zeros in ZERO_SHARES:
+        for zeros in ZERO_SHARES if tau >= NARROW_TAU else (0.0,):
             # The mean of f is 1: that of a lognormal factor is 2^(mu + tau^2 log(2) / 2), times the share above zero.
             mu = -(tau**2) * math.log(2) / 2 - math.log2(1 - zeros)
             weights = np.zeros(len(factors))
@@ -63,7 +64,7 @@ def _factor_grid() -> tuple[Floats, Floats, Floats]:
             weights *= 1 - zeros
             weights[0] = zeros
             spreads.append(weights)
-    return factors, widths, np.array(spreads)
+    return factors, widths, (1 - OUTLIER_SHARE) * np.array(spreads) + OUTLIER_SHARE * spreads[-len(ZERO_SHARES)]
 
 
 FACTORS, WIDTHS, SPREADS = _factor_grid()

@@ -31,7 +31,7 @@ import numpy as np
 from hush.core.arrays import Booleans, Floats, simplex_projection
 from hush.core.constraints import Constraint, checked
 from hush.core.domain import Clique, Domain
-from hush.core.errors import WorkloadError
+from hush.core.errors import DataError, WorkloadError
 from hush.core.solution import SOLVED, Solution
 from hush.inference.factors import Factors
 from hush.inference.nonnegative_tables import LocalPolytope
@@ -48,23 +48,24 @@ FEW_LEVELS = 3  # of a column that is not shrunk: so few counts say nothing of t
 LEAST_SHARE = 1e-9  # of the rows that a level keeps, so that no prediction is zero
 PAIR_SWEEPS, TABLE_SWEEPS = 50, 30  # of proportional fitting
 RELAXED_ROWS, RELAXED_ITERATIONS, RELAXED_TOLERANCE, RELAXED_RESTRAINT = 300, 150, 0.1, 0.3
-SECONDS_PER_PRODUCT = 0.4e-9  # of a relaxed row with a noisy number, for one iteration
-MOST_RELAXED_SECONDS = 1.5  # of one fit of relaxed rows; pairs with more cells are predicted by the tree alone
-FEWEST_RELAXED_ITERATIONS = 60
+SECONDS_PER_NUMBER, SECONDS_PER_LEVEL = 0.4e-9, 15e-9  # of a relaxed row, for one iteration
+MOST_RELAXED_SECONDS = 0.6  # of one descent, of four; if relaxed rows need more, the tree predicts alone
+FEWEST_RELAXED_ITERATIONS = 40
+TREE_DOUBT = 0.01  # of what independence predicts: a tree predicts no less, so that no cell is ruled out
 SPLIT_VARIANCE = 0.25  # t^2 of the two copies: the one that is fitted has 1 + t^2 times the variance
 POLYTOPE_ITERATIONS = 100
 LARGEST_UNIFORM_SHARE = 1e-3  # of the uniform tables, mixed in to lift cells that are below zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Residual:
+class ResidualAverage:
     """The estimated residual of a set of columns: its cells add up to zero along every axis."""
 
     values: Floats
     variance: float  # of the noise of a cell, before it was centred
 
 
-def residual_averages(domain: Domain, measurements: Iterable[Measurement]) -> dict[Clique, Residual]:
+def residual_averages(domain: Domain, measurements: Iterable[Measurement]) -> dict[Clique, ResidualAverage]:
     """The best linear unbiased estimate of every residual, from tables and residuals that were measured.
 
     A table with noise of variance s^2 per cell holds the residual of each of its subsets A with the variance s^2 times
@@ -78,9 +79,9 @@ def residual_averages(domain: Domain, measurements: Iterable[Measurement]) -> di
     """
     sums: dict[Clique, Floats] = {}
     precisions: dict[Clique, float] = {}
-    for measurement in measurements:
+    listed = list(measurements)
+    for measurement, table in zip(listed, placed(domain, listed), strict=True):
         residual = is_residual(measurement.asked)
-        (table,) = placed(domain, [measurement])
         clique = domain.varying(table.clique)
         if table.query is not None and not residual:
             raise WorkloadError(
@@ -95,7 +96,9 @@ def residual_averages(domain: Domain, measurements: Iterable[Measurement]) -> di
                 precision = 1 / (table.variance * cells)
                 sums[kept] = sums.get(kept, 0.0) + precision * centred(values.sum(axis=outside))
                 precisions[kept] = precisions.get(kept, 0.0) + precision
-    return {clique: Residual(total / precisions[clique], 1 / precisions[clique]) for clique, total in sums.items()}
+    return {
+        clique: ResidualAverage(total / precisions[clique], 1 / precisions[clique]) for clique, total in sums.items()
+    }
 
 
 def centred(table: Floats) -> Floats:
@@ -126,15 +129,21 @@ def fit_shrunk(
     >>> noisy = [Measurement(("a", "b"), [[40.0, 1.0], [-2.0, 61.0]], 3.0), Measurement(("c",), [50.0, 50.0], 1.0)]
     >>> model = fit_shrunk(domain, noisy, cliques=[("a", "c")]).value
     >>> model.cliques, model.counts(("a", "b")).round().tolist()
-    ((('a', 'c'), ('a', 'b')), [[38.0, 1.0], [0.0, 60.0]])
+    ((('a', 'b'), ('a', 'c')), [[38.0, 1.0], [0.0, 60.0]])
     """
     rules = checked(domain, constraints)
     averages = residual_averages(domain, measurements)
+    if total is None and () not in averages:
+        raise DataError("residuals do not say how many rows there are; give total=, or measure a table cell by cell")
     known = checked_total(total) if total is not None else max(float(averages[()].values), SMALLEST_TOTAL)
     asked = dict.fromkeys(domain.varying(domain.clique(clique)) for clique in (*cliques, *averages))
     largest = [clique for clique in asked if clique]
     closed = {inner for clique in largest for k in range(1, len(clique)) for inner in combinations(clique, k)}
-    every = sorted({*closed, *largest, *((name,) for name in domain.varying())}, key=lambda clique: len(clique))
+    position = {name: axis for axis, name in enumerate(domain)}
+    every = sorted(
+        {*closed, *largest, *((name,) for name in domain.varying())},
+        key=lambda clique: (len(clique), [position[name] for name in clique]),
+    )
     allowed = allowed_cells(Factors(domain, every), rules) if rules and every else {}
 
     shrunk = _ShrunkTables(domain, averages, known, allowed, seed)
@@ -150,7 +159,7 @@ class _ShrunkTables:
     """The tables found so far, by clique; each agrees with its smaller tables up to the sweeps of its fit."""
 
     domain: Domain
-    averages: Mapping[Clique, Residual]
+    averages: Mapping[Clique, ResidualAverage]
     total: float
     allowed: Mapping[Clique, Booleans]
     seed: int
@@ -194,7 +203,7 @@ class _ShrunkTables:
             for clique, residual in measured.items():
                 normal = np.asarray(generator.standard_normal(residual.values.shape))
                 z = centred(math.sqrt(residual.variance) * normal)
-                fitted[clique] = Residual(residual.values + t * z, residual.variance * (1 + SPLIT_VARIANCE))
+                fitted[clique] = ResidualAverage(residual.values + t * z, residual.variance * (1 + SPLIT_VARIANCE))
                 compared[clique] = residual.values - z / t
             by_tree = self._shrunk(self._tree(cliques, fitted), fitted)
             by_rows = self._shrunk(self._relaxed(fitted) or {}, fitted)
@@ -204,7 +213,9 @@ class _ShrunkTables:
                 gap = centred(by_rows[clique] - by_tree[clique]) / residual.variance
                 gained += float(np.sum(gap * (compared[clique] - centred(by_tree[clique]))))
                 moved += float(np.sum(gap**2)) * residual.variance
-            share = min(max(gained / moved, 0.0), 1.0) if moved > 0 else 0.0
+            # The noise of the other copy moves the gain by this much, so that a smaller gain proves nothing.
+            doubt = math.sqrt(moved * (1 + 1 / SPLIT_VARIANCE))
+            share = min(max((gained - doubt) / moved, 0.0), 1.0) if moved > 0 else 0.0
             by_rows = self._shrunk(rows, measured)
             found |= {clique: (1 - share) * found[clique] + share * by_rows[clique] for clique in measured}
         self.tables.update(found)
@@ -220,7 +231,8 @@ class _ShrunkTables:
         """The tables that are inside no other, brought to agree exactly."""
         inside = {inner for clique in self.tables for inner in combinations(clique, len(clique) - 1)}
         factors = Factors(self.domain, [clique for clique in self.tables if clique not in inside] or [()])
-        flat = np.concatenate([self.tables[clique].ravel() for clique in factors.cliques] or [np.array([self.total])])
+        self.tables.setdefault((), np.array(self.total))
+        flat = np.concatenate([self.tables[clique].ravel() for clique in factors.cliques])
         allowed = {clique: mask for clique, mask in self.allowed.items() if clique in factors}
         polytope = LocalPolytope(factors, np.ones(len(factors)), self.total, allowed)
         nearest = polytope.nearest(flat, share=LARGEST_UNIFORM_SHARE, iterations=POLYTOPE_ITERATIONS)
@@ -229,7 +241,7 @@ class _ShrunkTables:
         model = LocalModel.of_tables(factors, nearest.counts, self.total, rules, seed=self.seed)
         return Solution(value=model, status=status, stats=stats)
 
-    def _tree(self, cliques: Sequence[Clique], measured: Mapping[Clique, Residual]) -> dict[Clique, Floats]:
+    def _tree(self, cliques: Sequence[Clique], measured: Mapping[Clique, ResidualAverage]) -> dict[Clique, Floats]:
         """Every pair as the tree of the strongest measured pairs predicts it; pairs of the tree as independent.
 
         The table of two columns in the tree follows from the tables along the path between them: multiply the
@@ -254,8 +266,11 @@ class _ShrunkTables:
             if root(a) != root(b):
                 group[root(a)] = root(b)
                 edges.add((a, b))
-                neighbours[a].append((b, shrunk[a, b] / self.tables[a,][:, None]))
-                neighbours[b].append((a, shrunk[a, b].T / self.tables[b,][:, None]))
+                for name, other, table in ((a, b, shrunk[a, b]), (b, a, shrunk[a, b].T)):
+                    margin = self.tables[name,][:, None]
+                    neighbours[name].append(
+                        (other, np.divide(table, margin, out=np.zeros_like(table), where=margin > 0))
+                    )
         # From every column along all paths.
         wanted, predicted = set(cliques), dict(independent)
         for start in self.domain.varying():
@@ -267,13 +282,15 @@ class _ShrunkTables:
                         further = joint @ conditional
                         waiting.append((name, here, further))
                         if (start, name) in wanted and (start, name) not in edges:
-                            predicted[start, name] = self._permitted((start, name), further)
+                            possible = np.maximum(further, TREE_DOUBT * independent[start, name])
+                            predicted[start, name] = self._permitted((start, name), possible)
         return predicted
 
-    def _relaxed(self, measured: Mapping[Clique, Residual]) -> dict[Clique, Floats] | None:
+    def _relaxed(self, measured: Mapping[Clique, ResidualAverage]) -> dict[Clique, Floats] | None:
         """The measured pairs as relaxed rows predict them, which are fitted to all of them; None if that is slow."""
-        numbers = sum(residual.values.size for residual in measured.values()) + sum(self.domain.shape)
-        iterations = int(MOST_RELAXED_SECONDS / (RELAXED_ROWS * numbers * SECONDS_PER_PRODUCT))
+        numbers = sum(residual.values.size for residual in measured.values())
+        seconds = RELAXED_ROWS * (numbers * SECONDS_PER_NUMBER + sum(self.domain.shape) * SECONDS_PER_LEVEL)
+        iterations = int(MOST_RELAXED_SECONDS / seconds)
         if iterations < FEWEST_RELAXED_ITERATIONS or self.allowed:
             return None
         noisy = []
@@ -296,7 +313,9 @@ class _ShrunkTables:
             clique: self._fitted(clique, table, PAIR_SWEEPS) for clique, table in fitted.value.many(measured).items()
         }
 
-    def _shrunk(self, predicted: Mapping[Clique, Floats], measured: Mapping[Clique, Residual]) -> dict[Clique, Floats]:
+    def _shrunk(
+        self, predicted: Mapping[Clique, Floats], measured: Mapping[Clique, ResidualAverage]
+    ) -> dict[Clique, Floats]:
         """The predicted tables, those that were measured shrunk toward their predictions; fitted to their margins."""
         listed = [clique for clique in predicted if clique in measured]
         cells = []
@@ -314,7 +333,7 @@ class _ShrunkTables:
             found[clique] = self._fitted(clique, start, PAIR_SWEEPS if len(clique) == 2 else TABLE_SWEEPS)
         return found
 
-    def _unbiased(self, clique: Clique, predicted: Floats | None, residual: Residual) -> Floats:
+    def _unbiased(self, clique: Clique, predicted: Floats | None, residual: ResidualAverage) -> Floats:
         """The table with the margins found before, and the measured residual."""
         if predicted is None:
             predicted = np.outer(self.tables[clique[:1]], self.tables[clique[1:]]) / self.total

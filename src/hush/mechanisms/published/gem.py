@@ -15,9 +15,9 @@ from hush.core.validation import check_number, check_whole
 from hush.mechanisms.aim import MEAN_ABSOLUTE, MOST_CANDIDATE_CELLS
 from hush.mechanisms.candidates import Candidates, MisfitRounds, on_grid
 from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES, Mechanism, refuse_rules
-from hush.mechanisms.mwem import tables_of
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.plan_errors import OneWay, noise_text
+from hush.mechanisms.published.mwem import tables_of
 from hush.mechanisms.session import Session, measure_columns
 from hush.models.relaxed.generator import GENERATOR_ROWS, HIDDEN_UNITS, RowGenerator, generator_bytes
 from hush.models.relaxed.relaxed_rows import RelaxedRows

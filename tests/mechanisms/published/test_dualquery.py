@@ -12,8 +12,8 @@ from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.core.constraints import Constraint
 from hush.core.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, SizeError, WorkloadError
 from hush.files.codec import unpack
-from hush.mechanisms import dualquery
-from hush.mechanisms.dualquery import CellScorer, DrawLikelihood, DualQuery, QueryGame, best_row
+from hush.mechanisms.published import dualquery
+from hush.mechanisms.published.dualquery import CellScorer, DrawLikelihood, DualQuery, QueryGame, best_row
 from hush.privacy.gaussian_domination import Demand
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.release.noisy_tables_record import DrawsFile

@@ -18,7 +18,7 @@ from hush.core.validation import check_number, check_whole
 from hush.mechanisms.candidates import Candidates, MisfitRounds, on_grid
 from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism
 from hush.mechanisms.plan import Plan
-from hush.mechanisms.privbayes import useful_cells
+from hush.mechanisms.published.privbayes import useful_cells
 from hush.mechanisms.session import Session, measure_columns
 from hush.mechanisms.table_distances import MEAN_ABSOLUTE, PairSurvey, survey_pairs
 from hush.models.graphical.graphical_model import GraphicalModel

@@ -10,7 +10,7 @@ from hush import Budget, Constraint, Domain, Workload
 from hush.core.errors import BudgetError, InterruptedRelease, SizeError
 from hush.mechanisms import PrivSyn, ReleaseJob
 from hush.mechanisms.mechanism import CELL_MB
-from hush.mechanisms.privsyn import combined
+from hush.mechanisms.published.privsyn import combined
 from hush.models.local.local_model import LocalModel
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.testing import TinyTable

@@ -10,8 +10,8 @@ import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.core.constraints import Constraint
 from hush.core.errors import BudgetError, InterruptedRelease, SizeError, WorkloadError
-from hush.mechanisms import privbayes
-from hush.mechanisms.privbayes import LARGEST_SCORE, DependenceScorer, PrivBayes, maximal_sets, useful_cells
+from hush.mechanisms.published import privbayes
+from hush.mechanisms.published.privbayes import LARGEST_SCORE, DependenceScorer, PrivBayes, maximal_sets, useful_cells
 from hush.privacy.gaussian_domination import Demand
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.schema import Unit
