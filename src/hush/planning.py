@@ -29,6 +29,7 @@ def plan(
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     max_rows_per_unit: int | None = None,
     thorough: bool = False,
+    goal: str = "answers",
     progress: Progress | None = None,
 ) -> Plan:
     """Plan what to measure for a workload within a budget; reads no data and spends nothing.
@@ -40,7 +41,8 @@ def plan(
 
     `mechanism="auto"` compares several, and skips searches that take long or can gain little, unless `thorough`;
     `progress` gets the share that is done. Under (epsilon, delta) it takes Laplace noise if that is more accurate; pure
-    epsilon is also the stronger promise. `plan.alternative` is then the best plan with Gaussian noise.
+    epsilon is also the stronger promise. `plan.alternative` is then the best plan with Gaussian noise. `goal="rows"` is
+    for synthetic rows: "auto" then takes `scout`, which measures what rows would otherwise get wrong.
 
     >>> import hush
     >>> domain = hush.Domain({"age": 85, "sex": 2, "race": 5})
@@ -59,9 +61,12 @@ def plan(
     # Choose the mechanism; only `auto` compares several, and reports its progress.
     chosen = mechanism_of(mechanism, loss)
     if isinstance(chosen, Auto):
-        chosen = replace(chosen, thorough=thorough or chosen.thorough, progress=progress)
+        rows_wanted = goal if goal != "answers" else chosen.goal
+        chosen = replace(chosen, thorough=thorough or chosen.thorough, goal=rows_wanted, progress=progress)
     elif thorough:
         raise WorkloadError(f"thorough=True goes with mechanism='auto', which compares several, not {chosen.name!r}")
+    elif goal != "answers":
+        raise WorkloadError(f"goal={goal!r} goes with mechanism='auto', which chooses by it, not {chosen.name!r}")
     return chosen.plan(asked, budget, neighbours=neighbours, max_rows_per_unit=rows)
 
 

@@ -228,6 +228,7 @@ class MechanismOptions:
     """The options that choose a mechanism."""
 
     mechanism: str
+    goal: str
     loss: str
     preset: str | None
     max_size_mb: float | None
@@ -246,6 +247,12 @@ class MechanismOptions:
         if len(settings) > 1:
             raise click.UsageError("--preset and --max-size-mb both limit the size of the model; leave one of them out")
         mechanism = mechanism_of(self.mechanism, self.loss)
+        if self.goal != "answers":
+            if mechanism.name != "auto":
+                raise click.UsageError(
+                    f"--goal chooses the mechanism; leave it out, or leave out --mechanism {self.mechanism}"
+                )
+            settings["goal"] = self.goal
         for key in settings.keys() - {field.name for field in fields(mechanism)}:
             having = [name for name, kind in BUILT_IN.items() if key in kind.__dataclass_fields__]
             raise click.UsageError(
@@ -259,6 +266,13 @@ mechanism_options = option_group(
     "chosen",
     MechanismOptions,
     click.option("--mechanism", cls=MechanismOption, default="auto", show_default=True),
+    click.option(
+        "--goal",
+        type=click.Choice(["answers", "rows"]),
+        default="answers",
+        show_default=True,
+        help="What the release is for, if no mechanism is named: answers with known errors, or synthetic rows.",
+    ),
     click.option(
         "--loss", type=click.Choice(["rmse", "maxvar"]), default="rmse", show_default=True, help="What to minimise."
     ),
@@ -283,10 +297,12 @@ class WorkloadOptions:
         """Whether either option was used."""
         return self.workload is not None or self.workload_sql is not None
 
-    def read(self, schema: hush.Schema) -> hush.Workload:
-        """The workload of the text and of the file together."""
+    def read(self, schema: hush.Schema, goal: str = "answers") -> hush.Workload:
+        """The workload of the text and of the file together; for synthetic rows all pairs, if neither is given."""
         from hush.workloads.workload_text import parse_workload
 
+        if not self.given and goal == "rows":
+            return parse_workload(schema, "2-way")
         if not self.given:
             raise click.UsageError("say what to ask with --workload, or with --workload-sql and a file of queries")
         described = None if self.workload is None else parse_workload(schema, self.workload)

@@ -69,7 +69,7 @@ def plan(
     # Plan for a budget, or find the budget for a target error.
     output.check(schema, question.workload_sql)
     declared = hush.Schema.load(schema)
-    workload = question.read(declared)
+    workload = question.read(declared, chosen.goal)
     if rows is not None:
         check_rows(rows)
     plan = _planned(workload, limit, chosen, target_error, rows, thorough, declared.unit.max_rows)

@@ -169,7 +169,7 @@ class ReleaseRequest:
             return ReleaseJob.resumed(_loaded_partial(self.resume), **spending)
         if self.plan_file is not None:
             return ReleaseJob(_loaded_plan(self.plan_file, self.limit), **spending)
-        workload, mechanism = self.question.read(schema), self.chosen.read()
+        workload, mechanism = self.question.read(schema, self.chosen.goal), self.chosen.read()
         budget = self.limit.read_for(mechanism, self.rows)
         with progress_bar("planning") as progress:
             plan = hush.plan(workload, budget, mechanism, max_rows_per_unit=unit_rows, progress=progress)

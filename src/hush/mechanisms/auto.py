@@ -1,5 +1,7 @@
 """auto: compare the mechanisms that fit the workload and the budget; take the least predicted error.
 
+For synthetic rows it takes `scout`, whose error depends on the data and is not known beforehand.
+
 Closed forms come first. A search starts only if it may win: no unbiased linear mechanism has an RMSE below the singular
 value bound of its noise, so a search whose bound is within 5 % of the best so far is not worth its time.
 """
@@ -11,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hush.core.errors import HushError, WorkloadError
-from hush.core.validation import check_flag
+from hush.core.validation import check_choice, check_flag
 from hush.linops import Identity, Total
 from hush.mechanisms.baselines import Direct
 from hush.mechanisms.hdmm import HDMM
@@ -20,6 +22,7 @@ from hush.mechanisms.mechanism import Mechanism, StrategyMechanism
 from hush.mechanisms.plan import Plan, Progress, Ranked, choose_noise, per_row, spendable, split_sums
 from hush.mechanisms.plan_errors import rmse_bound
 from hush.mechanisms.residual import Residual
+from hush.mechanisms.scout import Scout
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.noise_allocation import Loss, MaxVariance, SumOfVariances, loss_of
@@ -35,6 +38,12 @@ MOST_TERMS, MOST_QUICK_TERMS = 1000, 150  # terms up to which HDMM is tried unas
 MOST_QUICK_LEVELS = 128  # of a column with prefix sums or ranges that HDMM designs a strategy for
 TIE_MARGIN = 1e-3  # the first of the list wins unless another is better by this much
 LEAST_SEARCH_GAIN = 0.05  # a search that cannot lower the RMSE by this much is not started
+GOALS = ("answers", "rows")
+FOR_ROWS = "taken for synthetic rows: it measures the tables that rows would otherwise get wrong"
+FOR_ANSWERS = (
+    "measures every asked table with a known error of {error} rows on a typical count; --goal answers (goal='answers') "
+    "takes the best mechanism for answers"
+)
 TRIED_IF_THOROUGH = "--thorough (thorough=True) tries it"
 
 
@@ -45,10 +54,13 @@ class Auto(Mechanism):
     Under (epsilon, delta) it also compares Laplace noise of that epsilon, which is a stronger promise and often more
     accurate. The best plan with the other noise is then its `alternative`. `thorough` also runs long searches, and
     those that can win little. `progress` gets the share of the mechanisms that are done.
+
+    `goal="rows"` is for synthetic rows: `scout` measures what rows would otherwise get wrong. Under pure epsilon, which
+    its Gaussian noise rules out, the mechanisms for answers are compared, and rows are drawn from what they measure.
     """
 
     name: ClassVar[str] = "auto"
-    description: ClassVar[str] = "the one of residual, hdmm, matrix and direct that predicts the least error"
+    description: ClassVar[str] = "the best of residual, hdmm, matrix and direct for answers; scout for rows"
     workload_aware: ClassVar[bool] = True
     synthetic: ClassVar[bool] = False
     noise_words: ClassVar[str] = "Gaussian or Laplace"
@@ -57,6 +69,7 @@ class Auto(Mechanism):
 
     loss: str | Loss = "rmse"
     thorough: bool = False
+    goal: str = "answers"
     progress: Progress | None = field(default=None, compare=False, metadata={"stored": False})
 
     def accounted(self, budget: Budget) -> Budget:
@@ -77,8 +90,17 @@ class Auto(Mechanism):
     ) -> Plan:
         """The plan of least predicted error; reads no data, so comparing several costs no privacy."""
         check_flag(WorkloadError, "thorough", self.thorough)
+        check_choice(WorkloadError, "goal", self.goal, GOALS)
         options: dict[str, Any] = {"neighbours": neighbours, "max_rows_per_unit": max_rows_per_unit}
         loss = loss_of(self.loss)
+        if self.goal == "rows" and not budget.pure:
+            for_rows = Scout().plan(workload, budget, **options)
+            measured = Residual(loss=self.loss).plan(workload, budget, **options)
+            for_rows.ranking = (
+                Ranked("scout", None, FOR_ROWS),
+                Ranked("residual", None, FOR_ANSWERS.format(error=f"{measured.rmse:,.3g}")),
+            )
+            return for_rows
         plans: list[tuple[PlanCandidate, Plan]] = []
         left_out: list[Ranked] = []
         problem: HushError | None = None

@@ -224,6 +224,11 @@ def _comparison(plan: Plan) -> list[tuple[str, str]]:
     """The mechanisms that were compared, best first, with the bound that none can beat; and those left out."""
     if not plan.ranking:
         return []
+    if plan.adaptive:  # for synthetic rows: no errors are known beforehand, so there are reasons instead
+        return [
+            ("Chosen" if entry.name == plan.mechanism else "Instead of", f"{entry.name}: {entry.reason}")
+            for entry in plan.ranking
+        ]
     tried = [
         f"{entry.name} {_short(entry.rmse)}" for entry in plan.ranking if entry.rmse is not None and not entry.reason
     ]
