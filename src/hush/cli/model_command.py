@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 LONG_MB = 1.0  # smaller models are fitted within a moment
 MOST_NAMED = 8  # cliques in a summary
-APPROXIMATE_NOTE = "The model is approximate: rows follow only some of its tables closely."
+APPROXIMATE_NOTE = (
+    "The model is approximate: its tables agree on what they share, and rows are moved close to all of them."
+)
 
 
 def fitted(

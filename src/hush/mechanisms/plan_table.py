@@ -187,7 +187,7 @@ def _adaptive_facts(plan: Plan, rows: int | None) -> list[tuple[str, str]]:
         if rows is not None:
             relative = f"{best.stddev * best.cells / rows:.2%} of the average cell of {rows:,} rows"
         lines.append(("At best", f"{noise}, that is {relative}"))
-    return [*lines, *plan.settings.describe(plan), ("How good", plan.optimality)]
+    return [*_comparison(plan), *lines, *plan.settings.describe(plan), ("How good", plan.optimality)]
 
 
 def _expected_errors(plan: Plan, rows: int | None) -> TextTable:
