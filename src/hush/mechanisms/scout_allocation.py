@@ -59,7 +59,7 @@ def signals(distances: Floats, stddev: float, other_errors: Floats, rows: float)
     >>> (found[[0, 4]] > 350).all(), (found[1:4] < 10).all()
     (np.True_, np.True_)
     """
-    largest = max(float(distances.max(initial=0.0)), rows / 2)
+    largest = min(max(float(distances.max(initial=0.0)), rows / 2), 2 * rows)  # no two tables are farther apart
     grid = np.concatenate([[0.0], largest * 2.0 ** (-np.arange(GRID_POINTS)[::-1] / GRID_POINTS_PER_DOUBLING)])
     means = np.hypot(grid, other_errors[:, None])
     spreads = np.sqrt(stddev**2 + (OTHER_ERROR_DOUBT * other_errors[:, None]) ** 2 + (GRID_WIDTH * grid) ** 2)

@@ -110,5 +110,13 @@ def shrink(tables: Sequence[NoisyCells]) -> list[Floats]:
     return shrunk
 
 
+def likelihood(table: NoisyCells) -> float:
+    """The logarithm of the mean likelihood of a table over all spreads: how well its predictions fit."""
+    logarithms = np.zeros(len(SPREADS))
+    spread_likelihoods(*_arguments(table), FACTORS, WIDTHS, SPREADS, logarithms)
+    best = float(logarithms.max())
+    return best + math.log(float(np.mean(np.exp(logarithms - best))))
+
+
 def _arguments(table: NoisyCells) -> tuple[Floats, Floats, Floats, float]:
     return table.noisy, np.maximum(table.predicted, LEAST_PREDICTED), table.largest, table.variance

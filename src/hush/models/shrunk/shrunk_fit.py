@@ -4,7 +4,7 @@ What was measured is averaged into residuals, one for each set of columns: what 
 smaller tables. Column by column, then set by set, a table is predicted, shrunk by `cell_prior.shrink`, and fitted to
 the margins that were found before it:
 
-- a column: predicted as uniform;
+- a column: predicted as uniform, or by neighbouring levels if the noisy counts show that neighbours are alike;
 - a pair: predicted by the tree of the pairs with the strongest dependence, each of which is itself predicted as
   independent; in the tree, columns are independent given those between them;
 - a larger table: the table of largest entropy with the margins of the smaller tables.
@@ -40,11 +40,17 @@ from hush.models.local.local_fit import allowed_cells
 from hush.models.local.local_model import LocalModel
 from hush.models.local.local_rows import proportional_fit
 from hush.models.relaxed.relaxed_fit import fit_relaxed
-from hush.models.shrunk.cell_prior import NoisyCells, shrink
+from hush.models.shrunk.cell_prior import NoisyCells, likelihood, shrink
 from hush.privacy.measurement import Measurement, placed
 from hush.strategies.residual_strategy import is_residual
 
 FEW_LEVELS = 3  # of a column that is not shrunk: so few counts say nothing of the spread of counts
+REACHES = (1, 2, 4, 8)  # how many neighbours on each side may predict a level of an ordered column
+PAIR_REACHES = (1, 3)  # the same for cells of a pair
+SMOOTH_SWEEPS = 10  # of proportional fitting of such a prediction
+LEAST_FACTOR = 0.02  # by which neighbours may lower a prediction
+MOST_SMOOTHED_CELLS = 1 << 19  # of what was measured; with more, pairs are not predicted by neighbours
+LEAST_ORDER_EVIDENCE = 3.0  # logarithm of the likelihood ratio at which neighbours are taken to be alike
 LEAST_SHARE = 1e-9  # of the rows that a level keeps, so that no prediction is zero
 PAIR_SWEEPS, TABLE_SWEEPS = 50, 30  # of proportional fitting
 RELAXED_ROWS, RELAXED_ITERATIONS, RELAXED_TOLERANCE, RELAXED_RESTRAINT = 300, 150, 0.1, 0.3
@@ -108,6 +114,22 @@ def centred(table: Floats) -> Floats:
     return np.asarray(table)
 
 
+def neighbour_means(noisy: Floats, reach: int, variance: float) -> Floats:
+    """What the levels around each level of an ordered column predict for it, nearer ones with more weight.
+
+    A level does not predict itself, so its own noise is not in its prediction. Means below their own noise, which may
+    be negative, are raised to it.
+
+    >>> neighbour_means(np.array([4.0, 6.0, 8.0, 10.0]), 1, 0.01).tolist()
+    [6.0, 6.0, 8.0, 8.0]
+    """
+    weights = np.concatenate([np.arange(1, reach + 1), [0.0], np.arange(reach, 0, -1)])
+    sums = np.convolve(noisy, weights, mode="same")
+    reached = np.convolve(np.ones(len(noisy)), weights, mode="same")
+    least = math.sqrt(variance * float(weights @ weights)) / float(weights.sum())
+    return np.maximum(sums / reached, least)
+
+
 def fit_shrunk(
     domain: Domain,
     measurements: Iterable[Measurement],
@@ -146,7 +168,8 @@ def fit_shrunk(
     )
     allowed = allowed_cells(Factors(domain, every), rules) if rules and every else {}
 
-    shrunk = _ShrunkTables(domain, averages, known, allowed, seed)
+    smooth = relaxed and sum(residual.values.size for residual in averages.values()) <= MOST_SMOOTHED_CELLS
+    shrunk = _ShrunkTables(domain, averages, known, allowed, seed, smooth)
     shrunk.columns([clique for clique in every if len(clique) == 1])
     share = shrunk.pairs([clique for clique in every if len(clique) == 2], relaxed=relaxed)
     for order in range(3, 1 + max(map(len, every), default=0)):
@@ -163,6 +186,7 @@ class _ShrunkTables:
     total: float
     allowed: Mapping[Clique, Booleans]
     seed: int
+    smooth: bool = False  # whether neighbours of ordered columns may predict cells of pairs
     tables: dict[Clique, Floats] = field(default_factory=dict)
 
     def columns(self, cliques: Sequence[Clique]) -> None:
@@ -178,10 +202,15 @@ class _ShrunkTables:
                     wide.append(clique)
         cells = []
         for clique in wide:
-            levels = self.domain.size(clique)
-            most = np.full(levels, self.total)
-            uniform = np.full(levels, self.total / levels)
-            cells.append(NoisyCells(noisy[clique], uniform, most, self._cell_variance(clique)))
+            variance, most = self._cell_variance(clique), np.full(len(noisy[clique]), self.total)
+            predictions = [np.full(len(most), self.total / len(most))]
+            predictions += [
+                neighbour_means(noisy[clique], reach, variance) for reach in REACHES if 4 * reach < len(most)
+            ]
+            tables = [NoisyCells(noisy[clique], predicted, most, variance) for predicted in predictions]
+            fits = [likelihood(table) for table in tables]
+            best = int(np.argmax(fits))
+            cells.append(tables[best if fits[best] > fits[0] + LEAST_ORDER_EVIDENCE else 0])
         for clique, counts in zip(wide, shrink(cells), strict=True):
             self.tables[clique] = counts
         for clique in cliques:
@@ -326,12 +355,45 @@ class _ShrunkTables:
                 most = np.minimum(most, np.expand_dims(margin, axis))
             noisy = self._unbiased(clique, predicted[clique], measured[clique])
             variance = self._cell_variance(clique, measured[clique].variance)
-            cells.append(NoisyCells(noisy.ravel(), predicted[clique].ravel(), most.ravel(), variance))
+            tables = [
+                NoisyCells(noisy.ravel(), table.ravel(), most.ravel(), variance)
+                for table in self._smoothed(clique, predicted[clique], noisy, variance)
+            ]
+            fits = [likelihood(table) for table in tables] if len(tables) > 1 else [0.0]
+            best = int(np.argmax(fits))
+            cells.append(tables[best if fits[best] > fits[0] + LEAST_ORDER_EVIDENCE else 0])
         found = dict(predicted)
         for clique, counts in zip(listed, shrink(cells), strict=True):
             start = self._permitted(clique, counts.reshape(predicted[clique].shape))
             found[clique] = self._fitted(clique, start, PAIR_SWEEPS if len(clique) == 2 else TABLE_SWEEPS)
         return found
+
+    def _smoothed(self, clique: Clique, predicted: Floats, noisy: Floats, variance: float) -> list[Floats]:
+        """Predictions to choose from: the given one, and those where neighbours of ordered columns depart alike.
+
+        Each cell departs from its prediction by the factor by which its neighbours together depart from theirs; the
+        noise of these sums pulls the factor to 1.
+        """
+        choices = [predicted]
+        if not self.smooth or len(clique) != 2:
+            return choices
+        from scipy.ndimage import convolve
+
+        for reach in PAIR_REACHES:
+            for axes in ((0,), (1,), (0, 1)):
+                if any(4 * reach >= predicted.shape[axis] for axis in axes):
+                    continue
+                kernel = np.ones((1, 1))
+                for axis in (0, 1):
+                    reached = reach if axis in axes else 0
+                    near = 1.0 + reached - np.abs(np.arange(-reached, reached + 1))
+                    kernel = kernel * np.expand_dims(near, 1 - axis)
+                kernel[kernel.shape[0] // 2, kernel.shape[1] // 2] = 0.0  # a cell does not predict itself
+                doubt = math.sqrt(variance * float(np.sum(kernel**2)))
+                seen, expected = (convolve(table, kernel, mode="constant") for table in (noisy, predicted))
+                factors = np.maximum((seen + doubt) / (expected + doubt), LEAST_FACTOR)
+                choices.append(self._fitted(clique, predicted * factors, SMOOTH_SWEEPS))
+        return choices
 
     def _unbiased(self, clique: Clique, predicted: Floats | None, residual: ResidualAverage) -> Floats:
         """The table with the margins found before, and the measured residual."""
