@@ -151,7 +151,7 @@ def test_a_whole_table_and_a_residual_of_the_same_clique_are_averaged() -> None:
 
 
 def test_a_residual_whose_smaller_tables_are_unknown_is_left_out() -> None:
-    columns = [(("a",), 1.0), (("b",), 1.0)]
+    columns: Chosen = [(("a",), 1.0), (("b",), 1.0)]
     alone = [(("a", "b"), 1.0), (("b", "c"), 1.0), (("a", "b", "c"), 1.0)]
     listed = measured(columns, alone, 3)  # nothing says how rows spread over c
     found = UnbiasedEstimates(DOMAIN, listed)
@@ -166,7 +166,7 @@ def test_a_residual_whose_smaller_tables_are_unknown_is_left_out() -> None:
 
 
 def test_the_order_of_residuals_does_not_matter() -> None:
-    columns = [((name,), 1.0) for name in VARYING]
+    columns: Chosen = [((name,), 1.0) for name in VARYING]
     alone = [(clique, 2.0) for clique in reversed(INSIDE) if len(clique) > 1]  # the triple before its pairs
     found = UnbiasedEstimates(DOMAIN, measured(columns, alone, 4))
     assert found.cliques == (VARYING,)
@@ -174,10 +174,15 @@ def test_the_order_of_residuals_does_not_matter() -> None:
     np.testing.assert_allclose(found.counts(VARYING), least_squares(listed).counts(VARYING), atol=1e-9)
 
 
-def test_residuals_alone_answer_no_table_and_no_total() -> None:
+def test_residuals_alone_determine_no_total() -> None:
     listed = measured([], [(("a",), 1.0), (("a", "b"), 1.0)], 0)
     with pytest.raises(DataError, match="no measurement determines the total number of rows"):
         estimate_total(DOMAIN, listed)
+
+
+def test_residuals_without_a_table_are_refused_in_words() -> None:
+    with pytest.raises(DataError):
+        UnbiasedEstimates(DOMAIN, measured([], [(("a",), 1.0), (("a", "b"), 1.0)], 0))
 
 
 def test_residuals_do_not_move_the_estimated_total() -> None:

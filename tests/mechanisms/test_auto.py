@@ -211,3 +211,32 @@ def test_hush_plan_has_the_flag(tmp_path: Path) -> None:
     thorough = CliRunner().invoke(main, [*words, "--thorough"])
     assert thorough.exit_code == 0, thorough.output
     assert "Skipped" not in thorough.output
+
+
+def test_rows_are_planned_with_scout_and_the_plan_says_why() -> None:
+    domain = hush.Domain({"a": 3, "b": 4, "c": 2})
+    workload, budget = hush.Workload.kway(domain, 2), hush.Budget(epsilon=1.0, delta=1e-9)
+    plan = hush.plan(workload, budget, goal="rows")
+    assert plan.mechanism == "scout"
+    assert plan.rmse is None
+    residual = hush.plan(workload, budget, mechanism="residual")
+    assert [entry.name for entry in plan.ranking] == ["scout", "residual"]
+    assert f"{residual.rmse:,.3g} rows on a typical count" in plan.ranking[1].reason
+    text = " ".join(plan.details().split())
+    assert "Chosen scout: taken for synthetic rows" in text
+    assert "Expects rows in a wrong cell of an asked table: about" in text
+
+
+def test_rows_under_pure_epsilon_come_from_the_best_mechanism_for_answers() -> None:
+    workload = hush.Workload.kway(hush.Domain({"a": 3, "b": 4, "c": 2}), 2)
+    plan = hush.plan(workload, hush.Budget(epsilon=1.0), goal="rows")
+    assert plan.mechanism == hush.plan(workload, hush.Budget(epsilon=1.0)).mechanism
+    assert plan.rmse is not None
+
+
+def test_a_goal_is_one_of_two_and_goes_with_auto() -> None:
+    workload, budget = hush.Workload.kway(hush.Domain({"a": 3, "b": 4}), 2), hush.Budget(epsilon=1.0, delta=1e-9)
+    with pytest.raises(WorkloadError, match="goal='row'"):
+        hush.plan(workload, budget, goal="row")
+    with pytest.raises(WorkloadError, match="goal='rows' goes with mechanism='auto', which chooses by it, not 'aim'"):
+        hush.plan(workload, budget, mechanism="aim", goal="rows")

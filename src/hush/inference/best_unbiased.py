@@ -19,7 +19,7 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
-from hush.core.errors import SizeError, WorkloadError, shown
+from hush.core.errors import DataError, SizeError, WorkloadError, shown
 from hush.inference.error_law import Law
 from hush.inference.estimates import ConstantColumnEstimates
 from hush.inference.linear_estimates import LinearMeasurements, answers_of, measured_products
@@ -67,6 +67,9 @@ class UnbiasedEstimates(ConstantColumnEstimates[ResidualEstimates]):
                 )
             tables.append((clique, table.values.reshape(domain.sizes(clique)), table.variance))
             sources.append(NoisySource(clique, table.variance, law, table.scale))
+
+        if residuals and not tables:
+            raise DataError("residuals alone say nothing of the number of rows; measure a table cell by cell too")
 
         # Residuals of sets whose smaller sets are all known, in tables or as residuals; others answer no table.
         inside = [frozenset(clique) for clique, _, _ in tables]

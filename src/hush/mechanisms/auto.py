@@ -95,11 +95,12 @@ class Auto(Mechanism):
         loss = loss_of(self.loss)
         if self.goal == "rows" and not budget.pure:
             for_rows = Scout().plan(workload, budget, **options)
-            measured = Residual(loss=self.loss).plan(workload, budget, **options)
-            for_rows.ranking = (
-                Ranked("scout", None, FOR_ROWS),
-                Ranked("residual", None, FOR_ANSWERS.format(error=f"{measured.rmse:,.3g}")),
-            )
+            try:
+                error = Residual(loss=self.loss).plan(workload, budget, **options).rmse
+                instead = FOR_ANSWERS.format(error=f"{error:,.3g}")
+            except HushError as refusal:
+                instead = str(refusal)
+            for_rows.ranking = (Ranked("scout", None, FOR_ROWS), Ranked("residual", None, instead))
             return for_rows
         plans: list[tuple[PlanCandidate, Plan]] = []
         left_out: list[Ranked] = []

@@ -17,6 +17,7 @@ from hush.core.domain import Clique, Domain
 from hush.core.errors import BudgetError
 from hush.core.memory import readable
 from hush.core.validation import check_number
+from hush.mechanisms.candidates import on_grid
 from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES, Mechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.plan_errors import OneWay, noise_text
@@ -34,10 +35,9 @@ from hush.mechanisms.table_distances import survey_tables
 from hush.models.local.local_model import LocalModel
 from hush.models.shrunk.shrunk_fit import fit_shrunk, residual_averages
 from hush.privacy.account import used_up
-from hush.privacy.budget import Budget
-from hush.privacy.noise import DiscreteGaussian
+from hush.privacy.sensitivity import ONE_CELL, sensitivity
 from hush.release.record import Record
-from hush.release.survey_record import Survey, SurveyRecord
+from hush.release.survey_record import Survey, SurveyRecord, survey_norms
 from hush.schema import Schema
 from hush.strategies.residual_strategy import is_residual, plain_residual
 from hush.workloads import Workload
@@ -99,11 +99,6 @@ class Scout(Mechanism):
     def new_record(self, plan: Plan) -> Record:
         return SurveyRecord(plan.domain)
 
-    def check(self, workload: Workload, budget: Budget) -> None:
-        """Refuse a budget whose survey has noise too large to be drawn."""
-        tables = max(len(self.tables(workload)), len(workload.domain))
-        DiscreteGaussian(tables / (2 * Fraction(min(self.survey_share, self.column_share)) * budget.limit))
-
     def tables(self, workload: Workload) -> list[Clique]:
         """The tables over two or three columns that may be measured: subsets of the asked ones, the smallest first.
 
@@ -161,7 +156,8 @@ class Scout(Mechanism):
         sizes = [domain.sizes(clique) for clique in sets]
         costs = np.array([math.prod(1 - 1 / size for size in shape) for shape in sizes])
         cells = np.array([float(math.prod(shape)) for shape in sizes])
-        unit = plan.max_rows_per_unit**2 / 2 / float(plan.budget.limit)
+        bound = sensitivity(ONE_CELL, max_rows=plan.max_rows_per_unit, neighbours=plan.neighbours)
+        unit = float(bound.l2_squared) / 2 / float(plan.budget.limit)
         noise = (MEAN_ABSOLUTE * cells) ** 2 * costs * unit / (1 - 2 * self.survey_share)
         squares = np.array([(TYPICAL_SIGNAL if len(clique) > 1 else 1.0) * rows for clique in sets]) ** 2
         incidence = Incidence.of(asked_tables(plan.workload), sets)
@@ -192,8 +188,10 @@ class ScoutRun:
     def run(self) -> None:
         settings, session, name = self.settings, self.session, Scout.name
         surveys: list[Survey] = session.record.surveys  # type: ignore[attr-defined]
-        measure_columns(session, settings.column_share, name)
         share = Fraction(settings.survey_share)
+        if self.tables:  # refuses noise that is too large to be drawn, before anything is charged
+            session.law(share * session.limit, survey_norms(len(self.tables)))
+        measure_columns(session, settings.column_share, name)
         pairs = [clique for clique in self.tables if len(clique) == 2]
 
         # First survey: all pairs, against independent columns. Then the tree of the largest distances.
@@ -259,8 +257,10 @@ class ScoutRun:
         if survey is None:
             return squares
         # Order by order: a surveyed distance also holds the errors of smaller tables.
-        for order in sorted({len(clique) for clique in survey.cliques}):
-            listed = [index for index, clique in enumerate(survey.cliques) if len(clique) == order]
+        # A resumed run with less memory leaves surveyed tables out.
+        kept = [index for index, clique in enumerate(survey.cliques) if clique in position]
+        for order in sorted({len(survey.cliques[index]) for index in kept}):
+            listed = [index for index in kept if len(survey.cliques[index]) == order]
             cliques = [survey.cliques[index] for index in listed]
             smaller = [clique for clique in self.sets if len(clique) < order]
             inside = Incidence.of(dict.fromkeys(cliques, 1.0), smaller)
@@ -285,6 +285,10 @@ class ScoutRun:
     def _measure(self, model: LocalModel, squares: Floats, budget: Fraction, stage: str) -> None:
         """Measure the residuals of the sets that are worth it, with all of a budget."""
         session, domain = self.session, self.session.domain
+        if not len(self.incidence.sets):  # the total alone is asked for
+            columns: list[Clique] = [(name,) for name in domain]
+            session.measure(columns, budget / len(columns), note=f"{Scout.name}: {len(columns):,} columns")
+            return
         shares = allocate(self.incidence, squares, self._noise_squares(model, budget))
         chosen = np.flatnonzero(shares)
         queries = [plain_residual(domain, self.sets[index]) for index in chosen]
@@ -298,7 +302,8 @@ class ScoutRun:
         before = {survey.tables_before: self._model(survey.tables_before) for survey in surveys}
         model = self._model(relaxed=True)
         for index, survey in enumerate(surveys):
-            first, last = before[survey.tables_before].many(survey.cliques), model.many(survey.cliques)
+            first = on_grid(before[survey.tables_before].many(survey.cliques))  # as it was surveyed
+            last = model.many(survey.cliques)
             moved = [float(np.abs(first[clique] - last[clique]).sum()) for clique in survey.cliques]
             surveys[index] = replace(survey, moved=np.array(moved))
 

@@ -25,7 +25,7 @@ from hush.privacy.gate import DeclaredStatistic, Gate, LinearQuery, MarginalQuer
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import Noise, law_costing
 from hush.privacy.selection import ExponentialMechanism, Scores
-from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
+from hush.privacy.sensitivity import ONE_CELL, RowNorms, Sensitivity, sensitivity
 from hush.release.noisy_tables_record import NoisyTablesRecord
 from hush.release.record import Record, Round, Scored
 from hush.strategies.sum_strategy import SumStrategy
@@ -121,11 +121,12 @@ class Session:
         """The cliques of a model of everything measured, those of constraints included."""
         return [*(table.clique for table in self.noisy_tables), *(rule.clique for rule in self.constraints)]
 
-    def law(self, rho: Fraction, query: LinearQuery | None = None) -> Noise:
-        """The noise of a table or a query at a cost; never below the smallest scale."""
+    def law(self, rho: Fraction, asked: LinearQuery | RowNorms | None = None) -> Noise:
+        """The noise of a table, a query or what a row adds to one, at a cost; never below the smallest scale."""
         bound = self.bound
-        if query is not None:
-            bound = sensitivity(query.row_norms, max_rows=self._max_rows, neighbours=self.gate.neighbours)
+        if asked is not None:
+            norms = asked if isinstance(asked, RowNorms) else asked.row_norms
+            bound = sensitivity(norms, max_rows=self._max_rows, neighbours=self.gate.neighbours)
         return law_costing(rho, self._account.budget, bound)
 
     def measure(

@@ -304,7 +304,8 @@ class ErrorBounds:
     def _surveyed_bound(self, survey: Survey, index: int, failure: float) -> float:
         """||x - m|| <= ||x - p|| + ||p - m||, with the first distance known up to noise and rounding down."""
         assert survey.moved is not None  # noqa: S101  (`_survey` leaves others out)
-        noise = l1_bounds.above(float(survey.law.variance_parameter), failure, 1.0)
+        rest = failure * (1 - l1_bounds.TOTAL_SHARE)
+        noise = l1_bounds.above(float(survey.law.variance_parameter), rest, 1.0)
         return max(float(survey.values[index]) + 1 + noise, 0.0) + float(survey.moved[index])
 
     def _unsupported_bound(self, index: int, failure: float) -> float:

@@ -20,7 +20,7 @@ Reference: [Robbins 1956] and [Efron 2010] for empirical Bayes; its use for tabl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,12 +110,31 @@ def shrink(tables: Sequence[NoisyCells]) -> list[Floats]:
     return shrunk
 
 
-def likelihood(table: NoisyCells) -> float:
-    """The logarithm of the mean likelihood of a table over all spreads: how well its predictions fit."""
-    logarithms = np.zeros(len(SPREADS))
-    spread_likelihoods(*_arguments(table), FACTORS, WIDTHS, SPREADS, logarithms)
-    best = float(logarithms.max())
-    return best + math.log(float(np.mean(np.exp(logarithms - best))))
+def best_prediction(
+    predict: Callable[[Floats], Sequence[Floats]], table: NoisyCells, generator: np.random.Generator
+) -> Floats:
+    """The prediction that shrinks a table best, of those that `predict` makes from noisy counts; the first by default.
+
+    Two copies of the counts with independent noise, y + z and y - z for z of the same variance, tell: predictions and
+    shrunk counts from the one are compared with the other, which does not have their noise. Another prediction than
+    the first must be nearer by more than twice the standard error of the comparison.
+
+    Reference: [Oliveira, Lei and Tibshirani 2021].
+    """
+    predictions = predict(table.noisy)
+    if len(predictions) == 1:
+        return predictions[0]
+    z = np.asarray(math.sqrt(table.variance) * generator.standard_normal(table.noisy.shape))
+    fitted, compared = table.noisy + z, table.noisy - z
+    found = [
+        shrink([NoisyCells(fitted, predicted, table.largest, 2 * table.variance)])[0] for predicted in predict(fitted)
+    ]
+    gains = np.zeros(len(found))  # of the squared distance from the other copy, beyond twice its standard error
+    for index, shrunk in enumerate(found[1:], start=1):
+        gap = shrunk - found[0]
+        nearer = float(np.sum(gap * (2 * compared - shrunk - found[0])))
+        gains[index] = nearer - 4 * math.sqrt(2 * table.variance * float(gap @ gap))
+    return predictions[int(np.argmax(gains))]
 
 
 def _arguments(table: NoisyCells) -> tuple[Floats, Floats, Floats, float]:

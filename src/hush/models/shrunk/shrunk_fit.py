@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -40,17 +41,17 @@ from hush.models.local.local_fit import allowed_cells
 from hush.models.local.local_model import LocalModel
 from hush.models.local.local_rows import proportional_fit
 from hush.models.relaxed.relaxed_fit import fit_relaxed
-from hush.models.shrunk.cell_prior import NoisyCells, likelihood, shrink
+from hush.models.shrunk.cell_prior import NoisyCells, best_prediction, shrink
 from hush.privacy.measurement import Measurement, placed
 from hush.strategies.residual_strategy import is_residual
 
 FEW_LEVELS = 3  # of a column that is not shrunk: so few counts say nothing of the spread of counts
 REACHES = (1, 2, 4, 8)  # how many neighbours on each side may predict a level of an ordered column
+COMPARISON_SEED = 0  # public: predictions are compared on copies with more noise, drawn from it
 PAIR_REACHES = (1, 3)  # the same for cells of a pair
 SMOOTH_SWEEPS = 10  # of proportional fitting of such a prediction
 LEAST_FACTOR = 0.02  # by which neighbours may lower a prediction
 MOST_SMOOTHED_CELLS = 1 << 19  # of what was measured; with more, pairs are not predicted by neighbours
-LEAST_ORDER_EVIDENCE = 3.0  # logarithm of the likelihood ratio at which neighbours are taken to be alike
 LEAST_SHARE = 1e-9  # of the rows that a level keeps, so that no prediction is zero
 PAIR_SWEEPS, TABLE_SWEEPS = 50, 30  # of proportional fitting
 RELAXED_ROWS, RELAXED_ITERATIONS, RELAXED_TOLERANCE, RELAXED_RESTRAINT = 300, 150, 0.1, 0.3
@@ -130,6 +131,11 @@ def neighbour_means(noisy: Floats, reach: int, variance: float) -> Floats:
     return np.maximum(sums / reached, least)
 
 
+def _ordered_predictions(uniform: Floats, reaches: Sequence[int], variance: float, noisy: Floats) -> list[Floats]:
+    """What may predict a column: nothing, or neighbours at several reaches."""
+    return [uniform, *(neighbour_means(noisy, reach, variance) for reach in reaches)]
+
+
 def fit_shrunk(
     domain: Domain,
     measurements: Iterable[Measurement],
@@ -192,6 +198,7 @@ class _ShrunkTables:
     def columns(self, cliques: Sequence[Clique]) -> None:
         """Columns shrunk toward uniform ones; columns of few levels are only made non-negative."""
         noisy, wide = {}, []
+        generator = np.random.Generator(np.random.PCG64(COMPARISON_SEED))
         for clique in cliques:
             uniform = np.full(self.domain.sizes(clique), self.total / self.domain.size(clique))
             self.tables[clique] = uniform
@@ -203,14 +210,11 @@ class _ShrunkTables:
         cells = []
         for clique in wide:
             variance, most = self._cell_variance(clique), np.full(len(noisy[clique]), self.total)
-            predictions = [np.full(len(most), self.total / len(most))]
-            predictions += [
-                neighbour_means(noisy[clique], reach, variance) for reach in REACHES if 4 * reach < len(most)
-            ]
-            tables = [NoisyCells(noisy[clique], predicted, most, variance) for predicted in predictions]
-            fits = [likelihood(table) for table in tables]
-            best = int(np.argmax(fits))
-            cells.append(tables[best if fits[best] > fits[0] + LEAST_ORDER_EVIDENCE else 0])
+            uniform = np.full(len(most), self.total / len(most))
+            reaches = [reach for reach in REACHES if 4 * reach < len(most)]
+            known = NoisyCells(noisy[clique], uniform, most, variance)
+            predicted = best_prediction(partial(_ordered_predictions, uniform, reaches, variance), known, generator)
+            cells.append(replace(known, predicted=predicted))
         for clique, counts in zip(wide, shrink(cells), strict=True):
             self.tables[clique] = counts
         for clique in cliques:
@@ -347,6 +351,7 @@ class _ShrunkTables:
     ) -> dict[Clique, Floats]:
         """The predicted tables, those that were measured shrunk toward their predictions; fitted to their margins."""
         listed = [clique for clique in predicted if clique in measured]
+        generator = np.random.Generator(np.random.PCG64(COMPARISON_SEED))
         cells = []
         for clique in listed:
             most = np.full((), self.total)
@@ -355,29 +360,26 @@ class _ShrunkTables:
                 most = np.minimum(most, np.expand_dims(margin, axis))
             noisy = self._unbiased(clique, predicted[clique], measured[clique])
             variance = self._cell_variance(clique, measured[clique].variance)
-            tables = [
-                NoisyCells(noisy.ravel(), table.ravel(), most.ravel(), variance)
-                for table in self._smoothed(clique, predicted[clique], noisy, variance)
-            ]
-            fits = [likelihood(table) for table in tables] if len(tables) > 1 else [0.0]
-            best = int(np.argmax(fits))
-            cells.append(tables[best if fits[best] > fits[0] + LEAST_ORDER_EVIDENCE else 0])
+            known = NoisyCells(noisy.ravel(), predicted[clique].ravel(), most.ravel(), variance)
+            if self.smooth and len(clique) == 2:
+                chosen = best_prediction(partial(self._smoothed, clique, predicted[clique], variance), known, generator)
+                known = replace(known, predicted=chosen)
+            cells.append(known)
         found = dict(predicted)
         for clique, counts in zip(listed, shrink(cells), strict=True):
             start = self._permitted(clique, counts.reshape(predicted[clique].shape))
             found[clique] = self._fitted(clique, start, PAIR_SWEEPS if len(clique) == 2 else TABLE_SWEEPS)
         return found
 
-    def _smoothed(self, clique: Clique, predicted: Floats, noisy: Floats, variance: float) -> list[Floats]:
+    def _smoothed(self, clique: Clique, predicted: Floats, variance: float, noisy: Floats) -> list[Floats]:
         """Predictions to choose from: the given one, and those where neighbours of ordered columns depart alike.
 
         Each cell departs from its prediction by the factor by which its neighbours together depart from theirs; the
         noise of these sums pulls the factor to 1.
         """
-        choices = [predicted]
-        if not self.smooth or len(clique) != 2:
-            return choices
         from scipy.ndimage import convolve
+
+        choices, noisy = [predicted.ravel()], noisy.reshape(predicted.shape)
 
         for reach in PAIR_REACHES:
             for axes in ((0,), (1,), (0, 1)):
@@ -392,7 +394,7 @@ class _ShrunkTables:
                 doubt = math.sqrt(variance * float(np.sum(kernel**2)))
                 seen, expected = (convolve(table, kernel, mode="constant") for table in (noisy, predicted))
                 factors = np.maximum((seen + doubt) / (expected + doubt), LEAST_FACTOR)
-                choices.append(self._fitted(clique, predicted * factors, SMOOTH_SWEEPS))
+                choices.append(self._fitted(clique, predicted * factors, SMOOTH_SWEEPS).ravel())
         return choices
 
     def _unbiased(self, clique: Clique, predicted: Floats | None, residual: ResidualAverage) -> Floats:
