@@ -124,6 +124,29 @@ def test_release_query_and_budget(folder: Path) -> None:
     assert "exceeds" in again.stderr
 
 
+def test_rows_are_released_without_a_workload_or_a_mechanism(folder: Path) -> None:
+    budget = ("--epsilon", 1, "--delta", 1e-9)
+    shown = run_hush("plan", folder / "people.toml", "--goal", "rows", *budget, "--details")
+    assert "Chosen scout: taken for synthetic rows" in " ".join(shown.stdout.split())
+    released = run_hush(
+        "release", folder / "people.csv", "--schema", folder / "people.toml", "--goal", "rows", *budget,
+        "-o", folder / "people.hush",
+    )  # fmt: skip
+    assert released.exit_code == 0, released.stderr
+    release = load_release(folder / "people.hush")
+    assert release.mechanism == "scout"
+    assert len(release.workload.cliques) == 21
+    drawn = run_hush("synth", folder / "people.hush", "--rows", 50, "-o", folder / "rows.csv")
+    assert drawn.exit_code == 0, drawn.stderr
+    assert csv.read_csv(folder / "rows.csv").num_rows == 50
+
+
+def test_a_goal_and_a_mechanism_are_not_both_given(folder: Path) -> None:
+    done = run_hush("plan", folder / "people.toml", "--goal", "rows", "--mechanism", "aim", "--rho", 1)
+    assert done.exit_code == 2
+    assert "--goal chooses the mechanism; leave it out, or leave out --mechanism aim" in " ".join(done.stderr.split())
+
+
 def test_a_saved_plan_is_released(folder: Path) -> None:
     planned = run_hush(
         "plan", folder / "people.toml", "--workload", "age:prefix,sex; region", "--rho", 0.1, "-o", folder / "plan.hush"

@@ -38,6 +38,7 @@ from hush.privacy.account import used_up
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
 from hush.release.record import Record
 from hush.release.survey_record import Survey, SurveyRecord, survey_norms
+from hush.render.text_table import counted
 from hush.schema import Schema
 from hush.strategies.residual_strategy import is_residual, plain_residual
 from hush.workloads import Workload
@@ -140,7 +141,10 @@ class Scout(Mechanism):
         expected = ", ".join(f"{self.expected_error(plan, rows):.2g} % with {rows:,} rows" for rows in EXAMPLE_ROWS)
         return [
             ("Starts with", start),
-            ("Surveys", f"{len(tables):,} tables at once, with up to {2 * self.survey_share:.0%} of the budget"),
+            (
+                "Surveys",
+                f"{counted(len(tables), 'table')} at once, with up to {2 * self.survey_share:.0%} of the budget",
+            ),
             ("Then", f"measures what pays, with {rest:.0%} or more: a tree of pairs first, then any of the tables"),
             ("Expects", f"rows in a wrong cell of an asked table: about {expected}; less if columns depend little"),
             ("Model", "tables that agree on what they share, each shrunk toward what smaller tables predict"),

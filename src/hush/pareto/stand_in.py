@@ -1,9 +1,9 @@
 """Stand-in search: the front of an adaptive mechanism on a public or invented table that resembles the private one.
 
-The error of an adaptive mechanism (AIM, RAP, DAWA, MST, MWEM, PrivBayes, PrivMRF, PrivSyn, DualQuery, GEM) depends on
-the data, so it is known only by running it. The search runs the mechanism on a stand-in with seeded noise, over epsilon
-and its settings, and computes the workload error, a mean over tables, or the largest error of any answer. The front is
-that of the stand-in; it holds for the private table as far as the two are similar and of equal size.
+The error of an adaptive mechanism, such as scout, AIM or DAWA, depends on the data, so it is known only by running it.
+The search runs the mechanism on a stand-in with seeded noise, over epsilon and its settings, and computes the workload
+error, a mean over tables, or the largest error of any answer. The front is that of the stand-in; it holds for the
+private table as far as the two are similar and of equal size.
 
 Privacy: errors are computed without protection, and every run has a seed. A table that a ledger protects is refused.
 With `front_not_private` the table is accepted, nothing is charged, and the front is stamped as private as its rows.
