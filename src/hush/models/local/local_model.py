@@ -20,7 +20,7 @@ from hush.models.graphical.graphical_model import Given, GraphicalModel
 from hush.models.graphical.synthetic_rows import Codes, Method
 from hush.models.local.local_rows import MAX_SIZE_MB, fit_rows, mean_error, proportional_fit, repaired
 
-DEFAULT_PASSES = 4
+DEFAULT_PASSES = 3
 
 
 class LocalModel:

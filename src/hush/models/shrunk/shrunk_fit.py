@@ -48,7 +48,7 @@ from hush.strategies.residual_strategy import is_residual
 FEW_LEVELS = 3  # of a column that is not shrunk: so few counts say nothing of the spread of counts
 REACHES = (1, 2, 4, 8)  # how many neighbours on each side may predict a level of an ordered column
 COMPARISON_SEED = 0  # public: predictions are compared on copies with more noise, drawn from it
-PAIR_REACHES = (1, 3)  # the same for cells of a pair
+PAIR_REACHES = (2,)  # the same for cells of a pair
 SMOOTH_SWEEPS = 10  # of proportional fitting of such a prediction
 LEAST_FACTOR = 0.02  # by which neighbours may lower a prediction
 MOST_SMOOTHED_CELLS = 1 << 19  # of what was measured; with more, pairs are not predicted by neighbours
@@ -225,7 +225,7 @@ class _ShrunkTables:
         """Pairs shrunk toward the tree, and toward relaxed rows if these help; returns the share of the latter."""
         measured = {clique: self.averages[clique] for clique in cliques if clique in self.averages}
         predicted = self._tree(cliques, measured)
-        found = self._shrunk(predicted, measured)
+        found = self._shrunk(predicted, measured, smooth=self.smooth)
         rows = self._relaxed(measured) if relaxed and len(measured) > 1 else None
         share = 0.0
         if rows is not None:
@@ -249,7 +249,7 @@ class _ShrunkTables:
             # The noise of the other copy moves the gain by this much, so that a smaller gain proves nothing.
             doubt = math.sqrt(moved * (1 + 1 / SPLIT_VARIANCE))
             share = min(max((gained - doubt) / moved, 0.0), 1.0) if moved > 0 else 0.0
-            by_rows = self._shrunk(rows, measured)
+            by_rows = self._shrunk(rows, measured, smooth=self.smooth)
             found |= {clique: (1 - share) * found[clique] + share * by_rows[clique] for clique in measured}
         self.tables.update(found)
         return share
@@ -347,9 +347,12 @@ class _ShrunkTables:
         }
 
     def _shrunk(
-        self, predicted: Mapping[Clique, Floats], measured: Mapping[Clique, ResidualAverage]
+        self, predicted: Mapping[Clique, Floats], measured: Mapping[Clique, ResidualAverage], *, smooth: bool = False
     ) -> dict[Clique, Floats]:
-        """The predicted tables, those that were measured shrunk toward their predictions; fitted to their margins."""
+        """The predicted tables, those that were measured shrunk toward their predictions; fitted to their margins.
+
+        With `smooth`, neighbours of ordered columns may predict the cells of pairs.
+        """
         listed = [clique for clique in predicted if clique in measured]
         generator = np.random.Generator(np.random.PCG64(COMPARISON_SEED))
         cells = []
@@ -361,7 +364,7 @@ class _ShrunkTables:
             noisy = self._unbiased(clique, predicted[clique], measured[clique])
             variance = self._cell_variance(clique, measured[clique].variance)
             known = NoisyCells(noisy.ravel(), predicted[clique].ravel(), most.ravel(), variance)
-            if self.smooth and len(clique) == 2:
+            if smooth:
                 chosen = best_prediction(partial(self._smoothed, clique, predicted[clique], variance), known, generator)
                 known = replace(known, predicted=chosen)
             cells.append(known)
