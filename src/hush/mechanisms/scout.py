@@ -16,6 +16,7 @@ from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
 from hush.core.errors import BudgetError
 from hush.core.memory import readable
+from hush.core.spanning_tree import spanning_tree
 from hush.core.validation import check_number
 from hush.mechanisms.candidates import on_grid
 from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES, Mechanism
@@ -208,7 +209,8 @@ class ScoutRun:
             measured = any(is_residual(table.asked) for table in session.noisy_tables)
             staged = measured or len(pairs) < len(self.tables) or self._predicted(model, squares) > CLEAR_ENOUGH
             if staged and not measured:
-                tree = spanning_tree(session.domain, surveys[0])
+                order = np.argsort(-surveys[0].values, kind="stable")
+                tree = set(spanning_tree(surveys[0].cliques[index] for index in order))
                 for index, clique in enumerate(self.sets):
                     if len(clique) > 1 and clique not in tree:
                         squares[index] = 0.0
@@ -319,21 +321,3 @@ def asked_tables(workload: Workload) -> dict[Clique, float]:
         names = workload.domain.varying(workload.domain.clique(clique))
         asked[names] = asked.get(names, 0.0) + float(weight)
     return asked
-
-
-def spanning_tree(domain: Domain, survey: Survey) -> set[Clique]:
-    """The pairs of the spanning tree of largest noisy distances."""
-    group = {name: name for name in domain}
-
-    def root(name: str) -> str:
-        while group[name] != name:
-            name = group[name]
-        return name
-
-    tree: set[Clique] = set()
-    for index in np.argsort(-survey.values, kind="stable"):
-        a, b = survey.cliques[index]
-        if root(a) != root(b):
-            group[root(a)] = root(b)
-            tree.add((a, b))
-    return tree

@@ -18,6 +18,7 @@ from hush.core.constraints import Constraint
 from hush.core.domain import Clique, Domain, maximal_cliques
 from hush.core.errors import DataError
 from hush.core.solution import Solution
+from hush.core.spanning_tree import spanning_tree
 from hush.models.graphical.graphical_fit import fit_model
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.junction_tree import BYTES_PER_CELL, JunctionTree
@@ -154,20 +155,10 @@ class Chooser:
             self._candidates.setdefault(pair, set()).add(clique)
 
     def _spanning_tree(self) -> list[Clique]:
-        """Pairs by decreasing mutual information that close no loop (Kruskal)."""
+        """Pairs by decreasing mutual information that close no loop."""
         pairs = sorted({pair for clique in self._cliques for pair in combinations(clique, 2)})
         ranked = sorted((-self._gain(pair), pair) for pair in pairs)
-        group = {name: {name} for name in self._domain}
-        for clique in self._chosen:
-            joined = set(clique).union(*(group[name] for name in clique))
-            group.update(dict.fromkeys(joined, joined))
-        tree: list[Clique] = []
-        for gain, (a, b) in ranked:
-            if group[a] is not group[b] and -gain > LEAST_GAIN:
-                tree.append((a, b))
-                joined = group[a] | group[b]
-                group.update(dict.fromkeys(joined, joined))
-        return tree
+        return spanning_tree([pair for gain, pair in ranked if -gain > LEAST_GAIN], self._chosen)
 
     def _score(self, clique: Clique) -> float:
         return self._gain(clique) / math.sqrt(self._domain.size(clique))

@@ -34,6 +34,7 @@ from hush.core.constraints import Constraint, checked
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError, WorkloadError
 from hush.core.solution import SOLVED, Solution
+from hush.core.spanning_tree import spanning_tree
 from hush.inference.factors import Factors
 from hush.inference.nonnegative_tables import LocalPolytope
 from hush.models.fit_arguments import SMALLEST_TOTAL, checked_total
@@ -286,24 +287,13 @@ class _ShrunkTables:
         # The spanning tree of the pairs that move farthest from independence, once shrunk.
         shrunk = self._shrunk({clique: independent[clique] for clique in measured}, measured)
         strength = {clique: float(np.abs(table - independent[clique]).sum()) for clique, table in shrunk.items()}
-        group = {name: name for name in self.domain}
         neighbours: dict[str, list[tuple[str, Floats]]] = {name: [] for name in self.domain}
-        edges = set()
-
-        def root(name: str) -> str:
-            while group[name] != name:
-                name = group[name]
-            return name
-
-        for a, b in sorted(strength, key=lambda clique: -strength[clique]):
-            if root(a) != root(b):
-                group[root(a)] = root(b)
-                edges.add((a, b))
-                for name, other, table in ((a, b, shrunk[a, b]), (b, a, shrunk[a, b].T)):
-                    margin = self.tables[name,][:, None]
-                    neighbours[name].append(
-                        (other, np.divide(table, margin, out=np.zeros_like(table), where=margin > 0))
-                    )
+        edges = spanning_tree(sorted(strength, key=lambda clique: -strength[clique]))
+        for a, b in edges:
+            for name, other, table in ((a, b, shrunk[a, b]), (b, a, shrunk[a, b].T)):
+                margin = self.tables[name,][:, None]
+                conditional = np.divide(table, margin, out=np.zeros_like(table), where=margin > 0)
+                neighbours[name].append((other, conditional))
         # From every column along all paths.
         wanted, predicted = set(cliques), dict(independent)
         for start in self.domain.varying():
