@@ -453,7 +453,7 @@ SLIPS = {
     "gate forgets units": Bug(choices_forget_units, CONTRACT, ROUNDS),
     "row norms too small": Bug(
         cells_move_by_half,
-        "mechanisms/test_dualquery.py::test_draws_are_as_private_as_they_are_charged",
+        "mechanisms/published/test_dualquery.py::test_draws_are_as_private_as_they_are_charged",
         {"relation": Neighbours.ADD_REMOVE},
     ),
     "session draws at twice the epsilon": Bug(
