@@ -61,8 +61,8 @@ def plan(
     # Choose the mechanism; only `auto` compares several, and reports its progress.
     chosen = mechanism_of(mechanism, loss)
     if isinstance(chosen, Auto):
-        rows_wanted = goal if goal != "answers" else chosen.goal
-        chosen = replace(chosen, thorough=thorough or chosen.thorough, goal=rows_wanted, progress=progress)
+        stated_goal = chosen.goal if goal == "answers" else goal
+        chosen = replace(chosen, thorough=thorough or chosen.thorough, goal=stated_goal, progress=progress)
     elif thorough:
         raise WorkloadError(f"thorough=True goes with mechanism='auto', which compares several, not {chosen.name!r}")
     elif goal != "answers":

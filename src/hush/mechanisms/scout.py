@@ -64,7 +64,7 @@ class Scout(Mechanism):
     2. First survey: the L1 distances of all pairs from independent columns, as one noisy vector, with `survey_share`.
     3. Tree: `tree_share` measures the residuals of columns and of the pairs on the spanning tree of largest distances.
     4. Second survey: the distances of all tables from the model of the tree, with `survey_share`.
-       With so much budget that all pairs can be measured to a twentieth of their signals, steps 3 and 4 are left out.
+       If the budget can measure every pair to within a twentieth of its signal, steps 3 and 4 are left out.
     5. All that is left measures residuals of columns, pairs and triples, shared out by `allocate`, so that the expected
        error of the asked tables is least. With a large budget that is every table, with a small one a tree.
 
