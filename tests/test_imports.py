@@ -159,6 +159,7 @@ LAYERS = (
     {"release"},
     {"mechanisms"},
     {"planning", "loading"},
+    {"quick_count"},
     {"evaluation"},
     {"report"},
     {"hybrid"},
