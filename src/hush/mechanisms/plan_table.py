@@ -90,6 +90,7 @@ def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, Text
         ("Privacy", _privacy(plan)),
         ("Unit", f"{unit}; neighbours: {plan.neighbours.value}"),
         ("Work", plan.work),
+        *([] if plan.strategy is None else plan.settings.describe(plan)),
     ]
     tables = _tables_by_order(plan) if plan.strategy is None else _expected_errors(plan, rows)
     return plan_summary(plan, rows=rows), tables, TextTable.facts(lines)
