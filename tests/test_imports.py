@@ -153,6 +153,7 @@ LAYERS = (
     {"workloads"},
     {"strategies"},
     {"optimizers"},
+    {"research"},
     {"inference"},
     {"histograms"},
     {"models"},

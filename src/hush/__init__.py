@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hush._version import __version__
 
 if TYPE_CHECKING:
-    from hush import audit, datasets, evaluation, hybrid, mechanisms, pareto, queries
+    from hush import audit, datasets, evaluation, hybrid, mechanisms, pareto, queries, research
     from hush.core.constraints import Constraint
     from hush.core.domain import Domain
     from hush.core.errors import HushError
@@ -101,4 +101,5 @@ __all__ = [
     "plan_for_error",
     "queries",
     "read",
+    "research",
 ]

@@ -43,6 +43,8 @@ MECHANISMS = [
     Direct(noise="gaussian", least_squares="global"),
     Matrix(noise="gaussian"),
     Matrix(noise="laplace"),
+    Matrix(noise="gaussian", design="eigen", relative=True),
+    Matrix(noise="laplace", design="fourier", complete=False),
     Direct(noise="gaussian"),
     Direct(noise="laplace"),
 ]
