@@ -1,7 +1,8 @@
 """For people who design strategies: lower bounds, designs, exact errors and the algebra of workloads, as matrices.
 
-Nothing here reads data or adds noise. A workload is its Gram matrix W^T W (`workload_gram`) or an operator of
-`hush.linops`; a strategy is an operator. Errors are per unit of P, the variance of the noise at sensitivity one.
+The losses that a model can be fitted by are here as well. Nothing reads data or adds noise. A workload is its Gram
+matrix W^T W (`workload_gram`) or an operator of `hush.linops`; a strategy is an operator. Errors are per unit of P, the
+variance of the noise at sensitivity one.
 
 >>> import hush
 >>> from hush.linops import Haar
@@ -11,6 +12,7 @@ Nothing here reads data or adds noise. A workload is its Gram matrix W^T W (`wor
 (10787, 11224, 15191)
 """
 
+from hush.models.graphical.marginal_loss import CustomLoss, MarginalLoss
 from hush.optimizers.eigen_design import (
     Weighting,
     augmented,
@@ -57,6 +59,8 @@ from hush.strategies.optimum import gram_factor, optimal_gram
 from hush.strategies.strategy import NoiseKind
 
 __all__ = [
+    "CustomLoss",
+    "MarginalLoss",
     "MinimalWorkload",
     "NoiseKind",
     "Weighting",
