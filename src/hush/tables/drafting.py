@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -256,23 +257,12 @@ def draft_schema(
     the rows are public, the text begins with a notice, and every column is marked `from_private_data`, so that releases
     refuse the schema.
     """
-    # Open the source; private rows stay off the disk.
-    connect = partial(DUCKDB.connect, DRAFT_MEMORY, spill=False)
-    dialect = next((dialect for dialect in DIALECTS if dialect.holds(path)), None)
-    if isinstance(path, RowSource):
-        source = path
-    elif dialect is not None:
-        source = dialect.open_table(path, table, query)
-    else:
-        source = file_source(path, (), connect, table=table, query=query)
+    source = path if isinstance(path, RowSource) else _opened(path, table, query)
     _check_names(source)
     if where is not None:
         source = RowFilter.parse(where).applied(source, {})
     # One section for each column, from its profile or from its name and type.
-    kinds = [
-        DECLARED_KINDS.get(source.dialect.family(kind), UNSUPPORTED) if source.typed else UNKNOWN
-        for kind in source.types
-    ]
+    kinds = _declared_kinds(source)
     if from_data:
         with source.snapshot():
             profiles = zip(source.columns, read_profiles(source, kinds), strict=True)
@@ -289,6 +279,53 @@ def draft_schema(
     return "\n".join([notice, HOW_TO_CHOOSE, f"{entry('hush_schema', SCHEMA_VERSION)}\n", unit, *sections])
 
 
+@dataclass(frozen=True, slots=True)
+class GuessedColumn:
+    """A column of a source, and the kind that its type declares or its name suggests; or why it is better left out."""
+
+    name: str
+    kind: str
+    left_out: str = ""
+
+
+def guessed_columns(source: Any, *, table: str | None = None, query: str | None = None) -> list[GuessedColumn]:
+    """The columns of a source that `hush.read` takes, in order.
+
+    Privacy: reads names and declared types, and no row.
+    """
+    opened = _opened(source, table, query)
+    _check_names(opened)
+    kinds = _declared_kinds(opened)
+    return [_guessed(name, kind) for name, kind in zip(opened.columns, kinds, strict=True)]
+
+
+def _opened(source: Any, table: str | None, query: str | None) -> RowSource:
+    """The rows of a source, which are not read yet; private rows stay off the disk."""
+    connect = partial(DUCKDB.connect, DRAFT_MEMORY, spill=False)
+    dialect = next((dialect for dialect in DIALECTS if dialect.holds(source)), None)
+    if dialect is not None:
+        return dialect.open_table(source, table, query)
+    return file_source(source, (), connect, table=table, query=query)
+
+
+def _declared_kinds(source: RowSource) -> list[str]:
+    """The kind that the type of each column declares, if the source has types."""
+    return [
+        DECLARED_KINDS.get(source.dialect.family(kind), UNSUPPORTED) if source.typed else UNKNOWN
+        for kind in source.types
+    ]
+
+
+def _guessed(name: str, declared: str) -> GuessedColumn:
+    """What the name and the declared type of a column say about its kind."""
+    kind = kind_from_name(name) if declared in (UNKNOWN, UNSUPPORTED) else declared
+    if declared == UNSUPPORTED:
+        return GuessedColumn(name, kind, "hush cannot count its type")
+    if names_a_unit(name):
+        return GuessedColumn(name, kind, "it looks like an id: a unit, not a column to count")
+    return GuessedColumn(name, kind)
+
+
 def _check_names(source: RowSource) -> None:
     """Refuse unnamed and repeated columns. Messages give positions: if the file has no header, names are private."""
     if not source.columns:
@@ -303,11 +340,10 @@ def _check_names(source: RowSource) -> None:
 
 
 def _skeleton(name: str, declared: str) -> str:
-    if declared == UNSUPPORTED:
-        return _left_out(name, "hush cannot count its type")
-    if names_a_unit(name):
-        return _left_out(name, "it looks like an id: a unit, not a column to count")
-    kind = kind_from_name(name) if declared == UNKNOWN else declared
+    guessed = _guessed(name, declared)
+    if guessed.left_out:
+        return _left_out(name, guessed.left_out)
+    kind = guessed.kind
     rest = ", ".join(f'"{choice}"' for choice in _COLUMN_TEMPLATES if choice != kind)
     choice = f"a guess; or {rest}" if declared == UNKNOWN else "the declared type"
     lines = [line.format(choice=choice) for line in _COLUMN_TEMPLATES[kind]]
