@@ -20,6 +20,7 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 nitpicky = True
 html_theme = "furo"
+html_static_path, html_css_files = ["static"], ["site.css"]
 html_title = f"hush {__version__}"
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#1f5c96", "color-brand-content": "#1f5c96"},
