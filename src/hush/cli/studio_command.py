@@ -56,3 +56,41 @@ def studio(
             webbrowser.open(opener.as_uri())
 
     serve_owner(owner, port=port, code=code, on_ready=ready)
+
+
+@click.command()
+@click.argument("release", type=PATH)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 exposes the page.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Port to listen on.")
+@click.option("--title", help="Heading of the page.  [default: name of the file]")
+@click.option("--most-rows", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows per download.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0),
+    default=20.0,
+    show_default=True,
+    help="Requests per second of one visitor, in the long run; 0 for no limit, such as behind a proxy that has one.",
+)
+def serve(release: Path, host: str, port: int, title: str | None, most_rows: int, rate: float) -> None:
+    """Let others ask RELEASE: a read-only page and a JSON API.
+
+    Opens nothing but RELEASE, and costs no privacy. The page has tables, SQL, synthetic rows and the report; /api
+    describes the API. For the public, put a proxy with TLS in front.
+    """
+    require_studio()
+    from hush.studio.owner_app import bound_socket
+    from hush.studio.public_app import PublicLimits, public_app, public_server
+
+    app = public_app(release, title=title, limits=PublicLimits(most_rows=most_rows, requests_per_second=rate))
+    statement = app.public.release.statement
+    for warning in statement.warnings:
+        click.echo(f"hush: {printable(warning)}", err=True)
+    listening = bound_socket(port, host)
+    try:
+        click.echo(
+            f"{printable(app.public.title)} is served at http://{host}:{listening.getsockname()[1]}/; Ctrl-C ends it."
+        )
+        public_server(app).run(sockets=[listening])
+    finally:
+        app.desk.close()
+        listening.close()

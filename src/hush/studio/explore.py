@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from hush.core.errors import HushError, QueryError, SizeError, shown
 from hush.release.release import Release
@@ -33,13 +34,12 @@ DEFAULT_ROWS = 1000
 EXAMPLE_SQL = "SELECT COUNT(*) FROM t"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ExploredRelease:
     """A release, the address of its pages, and how many rows may be drawn at once."""
 
     release: Release
     base: str  # of the addresses of its pages, without a slash at the end
-    title: str
     most_rows: int
 
     @property
@@ -47,31 +47,39 @@ class ExploredRelease:
         """Its columns."""
         return self.release.schema
 
+    @cached_property
+    def promise(self) -> Markup:
+        """What it promises to one person, and warnings; the same on every page."""
+        release = self.release
+        warnings = [notice(warning) for warning in release.statement.warnings]
+        if not release.complete:
+            warnings.append(notice("The release was interrupted; what was measured until then is good."))
+        return join(*warnings, tag("p", promise(release), class_="lead"))
+
+    @cached_property
+    def papers(self) -> Markup:
+        """Its report, its statement, and the tables that can be asked; the same on every page."""
+        report = tag(
+            "p", tag("a", "Read the report", href=f"{self.base}/report", id="report"), ", to read or to print."
+        )
+        statement = fact_list(self.release.statement.lines())
+        return tag(
+            "section",
+            tag("h2", "Report and privacy statement"),
+            report,
+            tag("details", tag("summary", "The privacy statement"), statement, id="statement"),
+            tag("details", tag("summary", "All tables that can be asked"), covered(self.release)),
+        )
+
 
 def explore_markup(explored: ExploredRelease, query: Mapping[str, str]) -> Markup:
     """The page of a release: what it promises, a table that was asked for, a query that was asked, its rows."""
-    release = explored.release
-    statement = release.statement
-    warnings = [notice(warning, kind="problem") for warning in statement.warnings]
-    if not release.complete:
-        warnings.append(notice("The release was interrupted; what was measured until then is good."))
     return join(
-        *warnings,
-        tag("p", promise(release), class_="lead"),
+        explored.promise,
         table_section(explored, query),
         sql_section(explored, query),
         rows_section(explored),
-        tag(
-            "section",
-            tag("h2", "Report and privacy statement"),
-            tag(
-                "p",
-                tag("a", "Read the report", href=f"{explored.base}/report", id="report"),
-                ", one page to read or print.",
-            ),
-            tag("details", tag("summary", "The privacy statement"), fact_list(statement.lines()), id="statement"),
-            tag("details", tag("summary", "All tables that can be asked"), covered(release)),
-        ),
+        explored.papers,
     )
 
 

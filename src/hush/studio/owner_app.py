@@ -196,16 +196,16 @@ def opening_file(code: str, port: int) -> Path:
     return path
 
 
-def bound_socket(port: int) -> socket.socket:
-    """A socket on loopback; port 0 is any that is free."""
+def bound_socket(port: int, host: str = HOST) -> socket.socket:
+    """A socket on loopback, or on another address; port 0 is any that is free."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((HOST, port))
+        listening.bind((host, port))
         listening.listen(CONNECTIONS_WAITING)
     except OSError as error:
         listening.close()
-        raise HushError(f"port {port} of {HOST} cannot be used: {error.strerror}; choose another with --port") from None
+        raise HushError(f"port {port} of {host} cannot be used: {error.strerror}; choose another with --port") from None
     return listening
 
 

@@ -93,7 +93,7 @@ def asked_table(query: QueryParams) -> str | None:
 def explored_release(studio: OwnerStudio, name: str) -> ExploredRelease:
     """A release of the project, as `explore` shows it."""
     _, release = studio.release(name)
-    return ExploredRelease(release=release, base=f"/releases/{name}", title=name, most_rows=MOST_OWNER_ROWS)
+    return ExploredRelease(release=release, base=f"/releases/{name}", most_rows=MOST_OWNER_ROWS)
 
 
 def release_rows(studio: OwnerStudio, name: str, form: str, query: QueryParams) -> Response:
