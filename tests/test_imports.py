@@ -159,6 +159,7 @@ LAYERS = (
     {"release"},
     {"mechanisms"},
     {"planning", "loading"},
+    {"discovery"},
     {"evaluation"},
     {"report"},
     {"hybrid"},

@@ -19,6 +19,7 @@ from hush.core.unit import ROW, Unit
 from hush.schema.column import Column, alike
 from hush.schema.column_kinds import MOST_BINS, Boolean, Categorical, Integer
 from hush.schema.number_spelling import NumberSpelling
+from hush.schema.provenance import Discovery
 from hush.schema.stamps import Stamp, joined
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Schema:
     Constraints say which combinations of values no row can have. hush never checks these claims of the owner against
     the rows, since the outcome would be private; fitted models give forbidden combinations exactly zero.
     `from_private_data` names columns and rules that were drafted from private rows after all: releases refuse them.
+    `discovery` states the run that found columns with noise that was paid for, if there was one.
 
     >>> from hush.schema.column_kinds import Categorical, Integer
     >>> age = Integer(name="age", low=0, high=99)
@@ -43,14 +45,20 @@ class Schema:
     Domain({'age': 100, 'sex': 3})
     """
 
-    __slots__ = ("_columns", "_constraints", "_domain", "unit")
+    __slots__ = ("_columns", "_constraints", "_domain", "discovery", "unit")
 
     def __init__(
-        self, columns: Iterable[Column | Stamp], *, unit: Unit = ROW, constraints: Iterable[Constraint] = ()
+        self,
+        columns: Iterable[Column | Stamp],
+        *,
+        unit: Unit = ROW,
+        constraints: Iterable[Constraint] = (),
+        discovery: Discovery | None = None,
     ) -> None:
         self._columns: dict[str, Column] = {}
         self._constraints: tuple[Constraint, ...] = ()
         self.unit = unit
+        self.discovery = discovery
         bins = 0
         # lazy, so that a file with too many bins is refused before its other columns are made
         parts = (part for column in columns for part in (column.columns if isinstance(column, Stamp) else (column,)))
@@ -177,7 +185,7 @@ class Schema:
             if clique:
                 projected = Constraint.of_table(domain, clique, np.asarray(rule.allowed.any(axis=dropped)))
                 rules.append(replace(projected, from_private_data=rule.from_private_data))
-        return Schema(chosen, unit=self.unit, constraints=rules)
+        return Schema(chosen, unit=self.unit, constraints=rules, discovery=self.discovery)
 
     def drop(self, *columns: str) -> Schema:
         """The schema without some columns; see `select`."""
@@ -191,11 +199,12 @@ class Schema:
 
     def with_unit(self, unit: Unit) -> Schema:
         """The same columns and constraints with another privacy unit."""
-        return Schema(self.columns, unit=unit, constraints=self.constraints)
+        return Schema(self.columns, unit=unit, constraints=self.constraints, discovery=self.discovery)
 
     def with_constraints(self, *constraints: Constraint) -> Schema:
         """The same schema with these constraints added."""
-        return Schema(self.columns, unit=self.unit, constraints=(*self.constraints, *constraints))
+        rules = (*self.constraints, *constraints)
+        return Schema(self.columns, unit=self.unit, constraints=rules, discovery=self.discovery)
 
     def forbid(self, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> Schema:
         """The same schema, with a rule that no row of a table matches one of these rows of real values.
