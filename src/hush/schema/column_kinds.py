@@ -47,8 +47,8 @@ Number = TypeVar("Number", int, float)
 class Categorical(Column):
     """Declared values; anything else is refused, or goes to a level `other` when `other` is true.
 
-    `ignore` lists differences between texts that do not count: "case", "spaces". Values that differ in nothing else are
-    one level, in every engine.
+    With `other`, no value need be declared: a discovery may have found none. `ignore` lists differences between texts
+    that do not count: "case", "spaces". Values that differ in nothing else are one level, in every engine.
     """
 
     values: tuple[Value, ...]
@@ -67,7 +67,7 @@ class Categorical(Column):
             raise SchemaError(f"{what} = {shown(self.ignore)}: expected a list such as {list(DIFFERENCES)}")
         ignore = {check_choice(SchemaError, what, difference, DIFFERENCES) for difference in self.ignore}
         object.__setattr__(self, "ignore", tuple(known for known in DIFFERENCES if known in ignore))
-        if not self.values:
+        if not self.values and not self.other:
             raise SchemaError(f"column {self.name!r} declares no values; list every value that may occur")
         texts, repeats = self.texts, Counter(self.texts)
         if len(repeats) != len(texts):
