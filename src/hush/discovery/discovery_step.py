@@ -41,15 +41,11 @@ class DiscoveryStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundColumn:
-    """A column that was found, with its provenance, and whether its noise was private: no seeded bits, no watcher.
-
-    `note` says in plain words what was found, from released numbers and public facts alone.
-    """
+    """A column that was found, with its provenance, and whether its noise was private: no seeded bits, no watcher."""
 
     column: Column | Stamp
     provenance: Discovered
     private: bool
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +55,6 @@ class FoundUnit:
     max_rows: int
     provenance: Discovered
     private: bool
-    note: str = ""
 
 
 def charged_cost(budget: Budget, event: Event) -> float:

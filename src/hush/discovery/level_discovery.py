@@ -13,6 +13,7 @@ budget; but the rest of a discovery and the release would have no budget left, a
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 from hush.core.errors import BudgetError, HushError
@@ -78,12 +79,8 @@ def discover_levels(step: DiscoveryStep, column: OpenColumn) -> FoundColumn:
         found_from=threshold.threshold - 1 + sure,
     )
     missed = _missed(int(total.values[0]), sum(found.values()), total_noise)
-    return FoundColumn(
-        column=levels,
-        provenance=provenance,
-        private=gate.private,
-        note=_note(column, provenance, len(ranked), missed),
-    )
+    provenance = replace(provenance, note=_note(column, provenance, len(ranked), missed))
+    return FoundColumn(column=levels, provenance=provenance, private=gate.private)
 
 
 def values_per_unit(step: DiscoveryStep, column: OpenColumn) -> int:
@@ -167,17 +164,16 @@ def _missed(total: int, found: int, noise: Noise) -> float | None:
 
 def _note(column: OpenColumn, provenance: Discovered, levels: int, missed: float | None) -> str:
     """What was found, in plain words, from released numbers and public facts alone."""
-    sure, name = f"{provenance.found_from:,}", column.name
     per_unit = "" if provenance.most_values == 1 else f", at most {provenance.most_values} values of each unit counted"
-    reach = f"a value that {sure} units or more hold is found{per_unit}"
+    reach = f"a value that {provenance.found_from:,} units or more hold is found{per_unit}"
     advice = (
         "if the column holds ids, names or free text, leave it out; if it should have categories, raise the budget, "
         'list the values that you know, or write ignore = ["case", "spaces"]'
     )
     if not levels:
         known = "only the values that the draft lists have levels" if _known(column) else "all of them are in other"
-        return f"{name}: no further value is common enough to be shown ({reach}), so {known}; {advice}"
-    text = f"{name}: {levels:,} value{'s' if levels > 1 else ''} found; {reach}"
+        return f"no further value is common enough to be shown ({reach}), so {known}; {advice}"
+    text = f"{levels:,} value{'s' if levels > 1 else ''} found; {reach}"
     if missed is None:
         return text
     text += f"; about {missed:.0%} of the values that the draft does not list are in other"

@@ -50,19 +50,21 @@ def discover_max_rows(step: DiscoveryStep, *, most: int | None = None) -> FoundU
     fewest = total - _reach(noise, len(firsts), step.failure / 2)
     lost = int(above[place]) + _reach(noise, len(firsts), step.failure / (2 * len(firsts)))
     outside = None if hidden or fewest <= 0 else min(max(lost / fewest, 0.0), 1.0)
+    if hidden:
+        note = "the noise hides how many rows there are, so 1 row of each unit is used; raise the budget"
+    else:
+        note = (
+            f"{cap:,} row{'s' if cap > 1 else ''} of each unit keep all rows of about {SHARE_WITHIN:.0%} of the units"
+        )
     provenance = Discovered(
         what=("max_rows",),
+        note=note,
         cost=charged_cost(step.account.budget, gate.event(request)),
         cost_unit=step.account.budget.unit,
         failure=step.failure,
         outside=outside,
     )
-    name = step.unit.column
-    if hidden:
-        note = f"rows of each {name}: the noise hides how many there are, so 1 row of each is used; raise the budget"
-    else:
-        note = f"rows of each {name}: {cap:,} keep all rows of about {SHARE_WITHIN:.0%} of them"
-    return FoundUnit(max_rows=cap, provenance=provenance, private=gate.private, note=note)
+    return FoundUnit(max_rows=cap, provenance=provenance, private=gate.private)
 
 
 def size_classes(most: int) -> tuple[int, ...]:

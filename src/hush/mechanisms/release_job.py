@@ -418,38 +418,44 @@ def check_resumable(
     if problem is not None:
         raise DataError(f"the release to resume is damaged: {problem}; get the file again")
     plan.settings.check_rounds(release)
-    _check_charged(release, ledger, dataset)
+    check_charged(release.statement, release.dataset, ledger, dataset)
 
 
-def _check_charged(release: Release, ledger: str | Path | Ledger | None, dataset: str) -> None:
-    """Refuse a ledger, or a dataset of it, that was not charged for what the release has spent.
+def check_charged(
+    statement: Statement,
+    charged: str | None,
+    ledger: str | Path | Ledger | None,
+    dataset: str,
+    what: str = "the release",
+) -> None:
+    """Refuse a ledger, or a dataset of it, that was not charged for what an interrupted run has spent.
 
     The head identifies the ledger; it may belong to a later charge to another dataset. The name identifies the dataset.
     An older file has no name: the charges up to the head decide.
     """
-    head = release.statement.ledger_head
+    head = statement.ledger_head
     if head is None:
         if ledger is not None:
-            raise LedgerError("the release to resume was charged to no ledger; resume it without one")
+            raise LedgerError(f"{what} to resume was charged to no ledger; resume it without one")
         return
     if ledger is None:
-        raise LedgerError("the release to resume was charged to a ledger; resume it with that ledger")
+        raise LedgerError(f"{what} to resume was charged to a ledger; resume it with that ledger")
     path, name = (ledger.path, ledger.dataset) if isinstance(ledger, Ledger) else (Path(ledger), dataset)
-    other = "the release to resume was charged to another ledger; resume it with that one"
+    other = f"{what} to resume was charged to another ledger; resume it with that one"
     if not os.path.lexists(path):
         raise LedgerError(f"{path} does not exist: {other}")
     books = {book.dataset: book for book in Ledger.open_all(path)}
     try:
         next(iter(books.values())).verify(expected_head=head)
     except LedgerError:
-        raise LedgerError(f"{path} lacks the head of the release: it is an older copy, or {other}") from None
-    if release.dataset not in (None, name):
+        raise LedgerError(f"{path} lacks the head of {what}: it is an older copy, or {other}") from None
+    if charged not in (None, name):
         raise LedgerError(
-            f"the release to resume was charged to the dataset {release.dataset!r} of {path}, not to {name!r}; resume "
-            f"it with dataset={release.dataset!r}, --dataset on the command line"
+            f"{what} to resume was charged to the dataset {charged!r} of {path}, not to {name!r}; resume "
+            f"it with dataset={charged!r}, --dataset on the command line"
         )
-    if uncharged(release.statement, books[name].events(until=head) if name in books else ()):
+    if uncharged(statement, books[name].events(until=head) if name in books else ()):
         raise LedgerError(
-            f"the release to resume was not charged to the dataset {name!r} of {path}, which has "
+            f"{what} to resume was not charged to the dataset {name!r} of {path}, which has "
             f"{', '.join(map(repr, books))}; resume it with the dataset that was charged"
         )

@@ -7,6 +7,7 @@ knowledge and stays as written.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from hush.core.unit import ROW, Unit
 from hush.schema.column import LARGEST_INTEGER, Column, Outside
 from hush.schema.column_kinds import MOST_BINS, Categorical, Date, Granularity, Integer, Numeric
 from hush.schema.number_spelling import PLAIN_NUMBERS, NumberSpelling
+from hush.schema.provenance import DISCOVER
 from hush.schema.rules import RULE_KINDS, read_rules
 from hush.schema.schema import Schema
 from hush.schema.schema_files import schema_text
@@ -24,7 +26,6 @@ from hush.schema.schema_toml import SPELLING_KEYS, parse_toml, read_column, read
 from hush.schema.section import SchemaSection
 from hush.schema.stamps import Stamp, Timestamp
 
-DISCOVER = "discover"
 BOUNDS, BINS, GRANULARITY, LEVELS, MAX_ROWS = "bounds", "bins", "granularity", "levels", "max_rows"
 AUTO = "auto"
 _SHARED_KEYS = ("kind", "missing", "missing_values")
@@ -53,7 +54,7 @@ class OpenColumn:
 
     name: str
     kind: str
-    open: frozenset[str]
+    open: tuple[str, ...]
     given: Mapping[str, Any] = field(default_factory=dict)
     most_bins: int | None = None
 
@@ -82,6 +83,9 @@ class Draft:
     def __post_init__(self) -> None:
         if not self.columns:
             raise SchemaError("the draft declares no columns; declare at least one")
+
+    def require_open(self) -> None:
+        """Refuse a draft that leaves nothing to discover."""
         if not self.open_columns and not self.open_unit:
             raise SchemaError(
                 'the draft leaves nothing to discover; write bounds = "discover", bins = "discover" or levels = '
@@ -119,6 +123,13 @@ class Draft:
         return cls(columns=tuple(parts), unit=unit, open_unit=open_unit)
 
     @property
+    def fingerprint(self) -> str:
+        """A digest of everything that the draft says."""
+        rules = {} if self.rules is None else {key: self.rules.entries.get(key) for key in RULE_KINDS}
+        text = repr((self.columns, self.unit, self.open_unit, rules))
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+    @property
     def open_columns(self) -> tuple[OpenColumn, ...]:
         """The columns with entries to discover, in order."""
         return tuple(column for column in self.columns if isinstance(column, OpenColumn))
@@ -137,8 +148,8 @@ class Draft:
 def read_draft_column(name: str, entries: object) -> Column | Stamp | OpenColumn:
     """A column of a draft from its table; one without open entries is a column of a schema."""
     section = SchemaSection(f"column {name!r}", entries)
-    opened = frozenset(key for key in (BOUNDS, BINS, GRANULARITY, LEVELS) if section.entries.get(key) == DISCOVER)
-    if not opened:
+    opened = tuple(key for key in (BOUNDS, BINS, GRANULARITY, LEVELS) if section.entries.get(key) == DISCOVER)
+    if DISCOVER not in section.entries.values():
         return read_column(name, entries)
     # Which keys the kind may leave open, and which go with these.
     kind = section.text("kind", "")
@@ -146,6 +157,8 @@ def read_draft_column(name: str, entries: object) -> Column | Stamp | OpenColumn
         section.refuse("kind", f"nothing can be discovered; expected one of {', '.join(_OPEN_KEYS)}")
     known = _OPEN_KEYS[kind]
     section.only((*_SHARED_KEYS, *known, *_GIVEN_KEYS[kind]))
+    if not opened:
+        section.refuse(next(key for key, value in section.entries.items() if value == DISCOVER), "cannot be discovered")
     ends = ("low", "high") if kind in (Integer.kind, Numeric.kind) else ("start", "end")
     given: dict[str, Any] = {}
     if kind != Categorical.kind:

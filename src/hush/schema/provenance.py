@@ -12,13 +12,14 @@ from typing import Any
 from hush.core.errors import SchemaError
 from hush.schema.section import SchemaSection
 
+DISCOVER = "discover"  # the value of an entry of a draft that is left open
 DISCOVERED = "discovered"  # the key of provenance in a schema file
 PARTS_FOUND = ("bounds", "bins", "points", "granularity", "levels", "max_rows")
 COST_UNITS = ("epsilon", "rho", "mu^2/2")  # those of `Budget.unit`
 BUDGET_KEYS = ("epsilon", "delta", "rho", "mu")
 _LEVEL_KEYS = ("most_values", "threshold", "found_from")
 _KEYS = (
-    *("what", "cost", "cost_unit", "delta", "failure", "outside", "rows", "stddev", "units", "units_stddev"),
+    *("what", "note", "cost", "cost_unit", "delta", "failure", "outside", "rows", "stddev", "units", "units_stddev"),
     *_LEVEL_KEYS,
 )
 
@@ -30,7 +31,8 @@ class Discovered:
     `cost` is in `cost_unit`, the unit of the budget that paid; `delta` is the column's own delta, if its mechanism has
     one. With probability 1 - `failure` over the noise, at most the share `outside` of all rows lies beyond what was
     found: outside the bounds, or in none of the levels. `rows` are noisy numbers of rows of each level of the column,
-    missing last, and `stddev` their standard deviations; both are empty if no counts came along.
+    missing last, and `stddev` their standard deviations; both are empty if no counts came along. `note` says in
+    plain words what was found.
 
     Levels were found if their noisy number of units, each of which counts for at most `most_values` levels, reached
     `threshold`. A value that `found_from` units or more hold is found, except with probability `failure` each. `units`
@@ -44,6 +46,7 @@ class Discovered:
     cost: float
     cost_unit: str
     failure: float
+    note: str = ""
     delta: float = 0.0
     outside: float | None = None
     rows: tuple[int, ...] = ()
@@ -56,7 +59,8 @@ class Discovered:
 
     def entries(self) -> dict[str, Any]:
         """The keys and values of its table in a schema file; what is empty is left out."""
-        entries: dict[str, Any] = {"what": list(self.what), "cost": self.cost, "cost_unit": self.cost_unit}
+        entries: dict[str, Any] = {"what": list(self.what)} | ({"note": self.note} if self.note else {})
+        entries |= {"cost": self.cost, "cost_unit": self.cost_unit}
         entries |= {"delta": self.delta} if self.delta else {}
         entries |= {"failure": self.failure}
         entries |= {} if self.outside is None else {"outside": self.outside}
@@ -87,7 +91,7 @@ class Discovered:
             isinstance(value, int | float) and value > 0 for value in lists["stddev"]
         ):
             raise SchemaError(f"{where}: rows and units are whole numbers and stddev numbers above 0; discover again")
-        return cls(what=what, cost_unit=cost_unit, **numbers, **lists)
+        return cls(what=what, note=section.text("note", ""), cost_unit=cost_unit, **numbers, **lists)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,8 @@ from hush.schema.stamps import Stamp, joined
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hush.privacy.budget import Budget
+
 # Without missing and with missing, as pyarrow's metadata names the types.
 _PANDAS_TYPES = {Integer: ("int64", "Int64"), Boolean: ("bool", "boolean")}
 MOST_DRAFTED_NAMED = 6  # in a message
@@ -119,6 +121,31 @@ class Schema:
         """
         drafting = import_module("hush.tables.drafting")  # by name: the room that reads rows comes after this one
         schema: Schema = drafting.drafted(data, public=public)
+        return schema
+
+    @classmethod
+    def discover(cls, data: Any, draft: Any, budget: Budget, **options: Any) -> Schema:
+        """A schema whose bounds, bins, points, levels or rows per person are found in the rows, with noise, at a cost.
+
+        `draft` is the path of a schema file, or a mapping of column names to what their tables in such a file hold,
+        with open entries: `bounds = "discover"`, `bins = "discover"` and so on. `data` is what `read` takes, with its
+        options `table`, `query`, `where`, `counts`, `timeout`, `engine` and `memory_limit`. The charges go to `ledger`,
+        under `dataset` and `name`. With `partial`, a file keeps what was paid for, and `resume` goes on from that file.
+        `rows` is a public guess of the number of rows: a budget that could find nothing in them is refused.
+
+        Each column that was found says in `discovered` what it cost and how sure it is.
+
+        Privacy: spends the budget. The schema is public from then on.
+
+        >>> import hush
+        >>> people = hush.datasets.people(5000, seed=1)
+        >>> draft = {"age": {"kind": "integer", "bounds": "discover", "bins": "discover"}}
+        >>> schema = Schema.discover(people, draft, hush.Budget(epsilon=1.0, delta=1e-9))
+        >>> schema["age"].outside, schema["age"].discovered.what
+        (<Outside.CLAMP: 'clamp'>, ('bounds', 'bins'))
+        """
+        discovery = import_module("hush.discovery.discover")  # by name: the room comes after this one
+        schema: Schema = discovery.discovered(data, draft, budget, **options)
         return schema
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:

@@ -18,7 +18,7 @@ from hush.core.validation import is_whole
 from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import KINDS, Boolean, Categorical, Date, Integer, Numeric, short
 from hush.schema.number_spelling import PLAIN_NUMBERS, NumberSpelling
-from hush.schema.provenance import DISCOVERED, Discovered, Discovery
+from hush.schema.provenance import DISCOVER, DISCOVERED, Discovered, Discovery
 from hush.schema.rules import FROM_PRIVATE_DATA, RULE_KINDS, read_rules, written_rules
 from hush.schema.schema import Schema
 from hush.schema.section import SchemaSection
@@ -97,6 +97,11 @@ def read_column(name: str, entries: object) -> Column | Stamp:
     if kind not in kinds:
         near = close_match(kind, kinds)
         section.refuse("kind", f"did you mean {near!r}?" if near else f"expected one of {', '.join(kinds)}")
+    if DISCOVER in section.entries.values():
+        raise SchemaError(
+            f"column {name!r} has entries to discover, so this is a draft and no schema yet; run `hush schema discover "
+            "DATA DRAFT`, or fill them in from public knowledge"
+        )
     keys = _STAMP_KEYS[STAMPS[kind]] if kind in STAMPS else _COLUMN_KEYS[KINDS[kind]]
     section.only((*_SHARED_KEYS, *keys))
     # Keys of several kinds.
