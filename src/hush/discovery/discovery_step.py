@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from hush.core.rational import float_up
 from hush.core.unit import Unit
 from hush.privacy.account import Allowance
+from hush.privacy.budget import Budget
+from hush.privacy.events import Event, price
 from hush.privacy.exact_sampling import Entropy
+from hush.privacy.gaussian_domination import Demand
 from hush.privacy.sensitivity import Neighbours
 from hush.schema.column import Column
 from hush.schema.provenance import Discovered
@@ -51,3 +55,9 @@ class FoundUnit:
     max_rows: int
     provenance: Discovered
     private: bool
+
+
+def charged_cost(budget: Budget, event: Event) -> float:
+    """What an event of noise costs in the unit of a budget, rounded up, apart from a delta of its own."""
+    demand = Demand.of(event) if budget.approximate else None
+    return float_up(Fraction(budget.spent(price(event))) if demand is None else demand.least)

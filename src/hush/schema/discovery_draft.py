@@ -37,7 +37,7 @@ _OPEN_KEYS: dict[str, tuple[str, ...]] = {  # those that a kind may leave open
     Timestamp.kind: (BOUNDS, GRANULARITY),
 }
 _GIVEN_KEYS: dict[str, tuple[str, ...]] = {  # those that stay as written
-    Categorical.kind: ("values", "other"),
+    Categorical.kind: ("values", "other", "ignore", "values_per_unit"),
     Integer.kind: ("low", "high", "most_bins", "points", "outside", *SPELLING_KEYS),
     Numeric.kind: ("low", "high", "most_bins", "points", "step", "outside", *SPELLING_KEYS),
     Date.kind: ("start", "end", "outside"),
@@ -163,10 +163,18 @@ def read_draft_column(name: str, entries: object) -> Column | Stamp | OpenColumn
     given: dict[str, Any] = {}
     if kind != Categorical.kind:
         given = _read_given(section, kind, ends, opened)
-    elif "values" in section:
-        # checks the values as those of a schema
-        known_values = Categorical(name=name, values=tuple(section.items("values", "")))
-        given["values"] = known_values.values
+    else:
+        # An invented value stands for those to be found, so that what is known is checked as that of a schema.
+        values = tuple(section.items("values", "")) if "values" in section else ()
+        ignore, missing = section.texts("ignore"), section.texts("missing_values")
+        known_column = Categorical(
+            name=name, values=values or (DISCOVER,), other=True, ignore=ignore, missing=True, missing_values=missing
+        )
+        given |= {"values": known_column.values if values else (), "ignore": known_column.ignore}
+        if "values_per_unit" in section:
+            given["values_per_unit"] = section.integer("values_per_unit", "")
+            if given["values_per_unit"] < 1:
+                section.refuse("values_per_unit", "expected a whole number of at least 1")
     given |= {"missing": section.flag("missing"), "missing_values": section.texts("missing_values")}
     most_bins = None
     if "most_bins" in section and section.entries["most_bins"] != AUTO:

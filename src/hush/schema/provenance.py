@@ -17,7 +17,11 @@ DISCOVERED = "discovered"  # the key of provenance in a schema file
 PARTS_FOUND = ("bounds", "bins", "points", "granularity", "levels", "max_rows")
 COST_UNITS = ("epsilon", "rho", "mu^2/2")  # those of `Budget.unit`
 BUDGET_KEYS = ("epsilon", "delta", "rho", "mu")
-_KEYS = ("what", "note", "cost", "cost_unit", "delta", "failure", "outside", "rows", "stddev")
+_LEVEL_KEYS = ("most_values", "threshold", "found_from")
+_KEYS = (
+    *("what", "note", "cost", "cost_unit", "delta", "failure", "outside", "rows", "stddev", "units", "units_stddev"),
+    *_LEVEL_KEYS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,11 @@ class Discovered:
     found: outside the bounds, or in none of the levels. `rows` are noisy numbers of rows of each level of the column,
     missing last, and `stddev` their standard deviations; both are empty if no counts came along. `note` says in
     plain words what was found.
+
+    Levels were found if their noisy number of units, each of which counts for at most `most_values` levels, reached
+    `threshold`. A value that `found_from` units or more hold is found, except with probability `failure` each. `units`
+    are the noisy numbers for the last levels before `other`, those that were found, and `units_stddev` is the standard
+    deviation of their noise. As they were shown because they are large, small ones are too large on average.
 
     Privacy: every number here left through the gate; the rest is public.
     """
@@ -42,6 +51,11 @@ class Discovered:
     outside: float | None = None
     rows: tuple[int, ...] = ()
     stddev: tuple[float, ...] = ()
+    units: tuple[int, ...] = ()
+    units_stddev: float | None = None
+    most_values: int | None = None
+    threshold: int | None = None
+    found_from: int | None = None
 
     def entries(self) -> dict[str, Any]:
         """The keys and values of its table in a schema file; what is empty is left out."""
@@ -50,7 +64,9 @@ class Discovered:
         entries |= {"delta": self.delta} if self.delta else {}
         entries |= {"failure": self.failure}
         entries |= {} if self.outside is None else {"outside": self.outside}
-        return entries | ({"rows": list(self.rows), "stddev": list(self.stddev)} if self.rows else {})
+        entries |= {"rows": list(self.rows), "stddev": list(self.stddev)} if self.rows else {}
+        entries |= {key: getattr(self, key) for key in _LEVEL_KEYS if getattr(self, key) is not None}
+        return entries | ({"units": list(self.units), "units_stddev": self.units_stddev} if self.units else {})
 
     @classmethod
     def read(cls, where: str, entries: object) -> Discovered:
@@ -64,16 +80,17 @@ class Discovered:
         if cost_unit not in COST_UNITS:
             raise SchemaError(f"{where}: cost_unit = {cost_unit!r}: expected one of {', '.join(COST_UNITS)}")
         numbers: dict[str, Any] = {key: section.number(key, "discovery writes it") for key in ("cost", "failure")}
-        numbers |= {key: section.number(key, "") for key in ("delta", "outside") if key in section}
+        numbers |= {key: section.number(key, "") for key in ("delta", "outside", "units_stddev") if key in section}
+        numbers |= {key: section.integer(key, "") for key in _LEVEL_KEYS if key in section}
         lists: dict[str, Any] = {
-            key: tuple(section.items(key, "")) if key in section else () for key in ("rows", "stddev")
+            key: tuple(section.items(key, "")) if key in section else () for key in ("rows", "stddev", "units")
         }
         if any(value < 0 for value in numbers.values()) or len(lists["rows"]) != len(lists["stddev"]):
             raise SchemaError(f"{where}: numbers below 0, or rows and stddev of different lengths; discover again")
-        if not all(type(value) is int for value in lists["rows"]) or not all(
+        if not all(type(value) is int for key in ("rows", "units") for value in lists[key]) or not all(
             isinstance(value, int | float) and value > 0 for value in lists["stddev"]
         ):
-            raise SchemaError(f"{where}: rows are whole numbers and stddev numbers above 0; discover again")
+            raise SchemaError(f"{where}: rows and units are whole numbers and stddev numbers above 0; discover again")
         return cls(what=what, note=section.text("note", ""), cost_unit=cost_unit, **numbers, **lists)
 
 

@@ -31,7 +31,7 @@ _LONGEST_LINE = 100
 _SHARED_KEYS = ("kind", "missing", "missing_values", FROM_PRIVATE_DATA, DISCOVERED)
 SPELLING_KEYS = ("decimal", "thousands", "strip")
 _COLUMN_KEYS: dict[type[Column], tuple[str, ...]] = {
-    Categorical: ("values", "other"),
+    Categorical: ("values", "other", "ignore"),
     Boolean: (),
     Integer: ("low", "high", "bins", "starts", "points", "outside", *SPELLING_KEYS),
     Numeric: ("low", "high", "bins", "edges", "points", "step", "outside", *SPELLING_KEYS),
@@ -126,7 +126,8 @@ def read_column(name: str, entries: object) -> Column | Stamp:
     match kind:
         case Categorical.kind:
             values = section.items("values", f"list every value that may occur, {_FROM_PUBLIC_KNOWLEDGE}")
-            return Categorical(values=tuple(values), other=section.flag("other"), **shared)
+            ignore = section.texts("ignore")
+            return Categorical(values=tuple(values), other=section.flag("other"), ignore=ignore, **shared)
         case Integer.kind:
             return _read_integer(section, shared)
         case Numeric.kind:
@@ -215,6 +216,7 @@ def entries_of(column: Column | Stamp) -> dict[str, Any]:
         case Categorical():
             entries["values"] = list(column.values)
             entries |= {"other": True} if column.other else {}
+            entries |= {"ignore": list(column.ignore)} if column.ignore else {}
         case Integer():
             entries |= {"low": column.low, "high": column.high}
             bins = len(column.starts)
