@@ -81,7 +81,8 @@ class DiscoveryJob:
     `ledger` records every charge for good, under `dataset` and `name`; a new one is created with the budget as its cap.
     `partial` is the file that keeps what was paid for until the schema is complete; `resume` is such a file, or the
     record of an interrupted job. `rows` is a public guess of the number of rows: a budget that could find nothing in so
-    many is refused. `entropy` is for tests: a schema found with seeded noise is marked `from_private_data`.
+    many is refused. With `within` the charges go to that account, whose budget the discovery shares with a release.
+    `entropy` is for tests: a schema found with seeded noise is marked `from_private_data`.
 
     Privacy: the budget, under `neighbours`, for the units of the draft. All checks come before the first charge.
     """
@@ -96,6 +97,7 @@ class DiscoveryJob:
     resume: Path | DiscoveryRecord | None = None
     rows: int | None = None
     neighbours: Neighbours = Neighbours.ADD_REMOVE
+    within: Allowance | None = None
     entropy: Entropy | None = None
     progress: Callable[[float], None] | None = None
     record: DiscoveryRecord = field(init=False, repr=False)
@@ -208,9 +210,12 @@ class DiscoveryJob:
                 f"{self.partial} keeps what an interrupted discovery has paid for; resume it, or delete it to lose that"
             )
         book = None if self.ledger is None else open_ledger(self.ledger, self.budget, dataset=self.dataset)
-        account = open_account(self.budget, book, release=self.name, terms=terms_of(self.neighbours, self.draft.unit))
+        terms = terms_of(self.neighbours, self.draft.unit)
+        account = open_account(self.budget, book, release=self.name, terms=terms, within=self.within)
         if earlier is not None:
             account.resume(earlier.statement.event)
+            if self.within is not None:
+                self.within.resume(earlier.statement.event)
             if book is not None and not used_up(book.remaining, self.budget.limit):
                 account.lower(book.remaining)
             self.record = earlier.copy()

@@ -69,7 +69,9 @@ class ReleaseJob:
     its measurements in `partial` as it goes. `force` overwrites the partial file of an earlier run, which is refused
     otherwise. `resume` is an interrupted release of the same plan: its measurements are paid for and kept, and only the
     rest of the budget is spent. A schema that was drafted from private data is refused, unless `schema_is_public`
-    asserts that its levels and rules are public; the release is then stamped as not private. `entropy` is for tests.
+    asserts that its levels and rules are public; the release is then stamped as not private. With
+    `within` the charges go to that account, whose budget this release shares with others, and which charges the ledger.
+    `entropy` is for tests.
 
     Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows. All checks come
     before the first charge.
@@ -93,6 +95,7 @@ class ReleaseJob:
         checkpoint: str | Path | None = None,
         force: bool = False,
         schema_is_public: bool = False,
+        within: Allowance | None = None,
         entropy: Entropy | None = None,
     ) -> None:
         self.plan = plan
@@ -105,6 +108,7 @@ class ReleaseJob:
         self._checkpoint = None if checkpoint is None else Path(checkpoint)
         self.entropy = entropy
         self._force = force
+        self._within = within
         self._schema_is_public = schema_is_public
         self._memory = math.inf  # that is left beyond what the mechanism needs
         self._stopping = threading.Event()
@@ -285,7 +289,8 @@ class ReleaseJob:
         if resume is not None:
             check_resumable(plan, resume, table, self.ledger, self.dataset)
         book = None if self.ledger is None else open_ledger(self.ledger, plan.budget, dataset=self.dataset)
-        account = open_account(plan.budget, book, release=self.name, terms=terms_of(plan.neighbours, table.unit))
+        terms = terms_of(plan.neighbours, table.unit)
+        account = open_account(plan.budget, book, release=self.name, terms=terms, within=self._within)
         if resume is not None:
             account.resume(resume.statement.event)
             if book is not None and not used_up(book.remaining, plan.budget.limit):
