@@ -163,6 +163,7 @@ LAYERS = (
     {"research"},
     {"planning", "loading"},
     {"quick_count"},
+    {"discovery"},
     {"evaluation"},
     {"report"},
     {"hybrid"},
@@ -206,6 +207,24 @@ def test_imports_point_to_earlier_rooms_only() -> None:
         if room_of(name) != room_of(module) and LEVEL[room_of(name)] >= LEVEL[room_of(module)]
     }
     assert later == set()
+
+
+# Methods that users look for on a class of an early room, although a later room does the work. They only forward.
+FORWARDED = {"schema.schema": {"hush.tables.drafting", "hush.discovery.discover"}}  # Schema.draft, Schema.discover
+
+
+def imported_by_name(text: str) -> set[str]:
+    """The modules of hush that a source imports by their names as texts."""
+    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and node.args)
+    firsts = (node.args[0] for node in calls if "import_module" in ast.dump(node.func))
+    names = {first.value for first in firsts if isinstance(first, ast.Constant) and isinstance(first.value, str)}
+    return {name for name in names if name.startswith("hush.")}
+
+
+def test_an_early_room_reaches_a_later_one_only_to_forward_a_call() -> None:
+    found = {module.removeprefix("hush."): imported_by_name(path.read_text()) for module, path in MODULES.items()}
+    assert {module: names for module, names in found.items() if names} == FORWARDED
+    assert imported_by_name("from importlib import import_module\nimport_module('hush.cli.main')") == {"hush.cli.main"}
 
 
 def test_the_layer_check_sees_an_import_of_a_later_room(tmp_path: Path) -> None:

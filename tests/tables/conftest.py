@@ -14,6 +14,7 @@ import pytest
 
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, Schema
 from hush.schema.column import LARGEST_INTEGER, canonical
+from hush.schema.text_folding import folded
 from hush.tables import frames
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import FALSE_TEXTS, TRUE_TEXTS
@@ -28,8 +29,8 @@ def place(column: Column, value: Any) -> Code:
         return column.missing_code
     match column:
         case Categorical():
-            text = canonical(value)
-            if text in column.missing_values:
+            text = folded(canonical(value), column.ignore)
+            if text in [folded(missing, column.ignore) for missing in column.missing_values]:
                 return column.missing_code
             return column.texts.index(text) if text in column.texts else column.other_code
         case Date():

@@ -34,6 +34,7 @@ from hush.schema import (
     Schema,
     Unit,
 )
+from hush.schema.text_folding import folded
 from hush.tables import read
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.dialects.postgres import POSTGRES
@@ -56,7 +57,29 @@ NAMES = [
     "unit",
     "--",
 ]
-TEXTS = ["a", "A", "it's", '"hi"', "a b", "ä", "日", "\U0001f600", "$$", "%s", "\\", "\\x41", "null", "NaN", "7", "0.5"]
+TEXTS = [
+    "a",
+    "A",
+    " A\t B ",
+    "Ä",
+    "ЖЯ",
+    "Σ",
+    "İ",
+    "it's",
+    '"hi"',
+    "a b",
+    "ä",
+    "日",
+    "\U0001f600",
+    "$$",
+    "%s",
+    "\\",
+    "\\x41",
+    "null",
+    "NaN",
+    "7",
+    "0.5",
+]
 NUMBERS = [0.0, -0.0, 0.5, 1.0, -1.0, 0.1, 0.30000000000000004, 7.0, 1e15, 1e16, 1e300, -1e300, 5e-324, 2.0**53, 1e22]
 NUMBERS += [math.inf, -math.inf, math.nan, math.nextafter(0.5, 0), math.nextafter(0.5, 1), 1234567890123456.5, 1e-5]
 SPELLED = ["7", " 7 ", "7.0", "+7", "1e1", ".5", "5.", "1_0", "", "  ", "\u00a07\u3000", "-0", "1e400", "-1e400", "inf"]
@@ -74,6 +97,15 @@ def columns(name: str) -> st.SearchStrategy[tuple[Column, pa.Array | None, st.Se
     texts = st.lists(st.sampled_from(TEXTS), min_size=1, max_size=6, unique=True)
     category = texts.map(
         lambda values: Categorical(name=name, values=tuple(values), other=True, missing=True, missing_values=("?",))
+    )
+    ignored = st.sampled_from([("case",), ("spaces",), ("case", "spaces")])
+    category |= st.tuples(texts, ignored).map(
+        lambda drawn: Categorical(
+            name=name,
+            values=tuple({folded(text, drawn[1]): text for text in drawn[0]}.values()),
+            other=True,
+            ignore=drawn[1],
+        )
     )
     number = st.sampled_from(
         [

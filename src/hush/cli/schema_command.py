@@ -5,14 +5,24 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 import hush
-from hush.cli.options import PATH, DataOptions, OutputOptions, data_options, output_options
-from hush.cli.program import BAD_INPUT
-from hush.core.errors import SchemaError, printable
+from hush.cli.options import (
+    PATH,
+    BudgetOptions,
+    DataOptions,
+    LedgerOptions,
+    OutputOptions,
+    budget_options,
+    data_options,
+    ledger_options,
+    output_options,
+)
+from hush.cli.program import BAD_INPUT, INTERRUPTED
+from hush.core.errors import InterruptedRelease, SchemaError, printable
 
 if TYPE_CHECKING:
     from hush.schema import Column
@@ -119,6 +129,73 @@ def convert(file: Path, output: OutputOptions) -> None:
     """
     output.check(file, stdout=True)
     output.write(hush.Schema.load(file).to_toml(), SchemaError)
+
+
+@schema.command()
+@click.argument("data", type=str)
+@click.argument("draft_file", metavar="DRAFT", type=PATH)
+@data_options("table", "spark", "query", "where", "timeout", "counts")
+@budget_options
+@click.option("--resume", type=PATH, help="The .partial file of an interrupted discovery, to go on from.")
+@click.option("--rows", type=int, help="Expected number of rows, a public guess: refuses a budget that is too small.")
+@ledger_options("File that records the charge, made by `hush budget init`; a new one gets this budget as its cap.")
+@output_options("File to write the schema to, as TOML.", required=True)
+def discover(
+    rows_of: DataOptions,
+    draft_file: Path,
+    limit: BudgetOptions,
+    resume: Path | None,
+    rows: int | None,
+    book: LedgerOptions,
+    output: OutputOptions,
+) -> None:
+    """Find what DRAFT leaves open in the rows of DATA, and spend the budget.
+
+    DATA is what `hush release` takes. DRAFT is a schema in which columns say bounds = "discover", bins = "discover" or
+    levels = "discover". Writes a schema that is public from then on.
+    """
+    from rich.console import Console
+
+    from hush.discovery.discover import discover as run_discovery
+    from hush.schema.discovery_draft import Draft
+
+    # Refuse what cannot be written or read, before anything is charged.
+    output.check(rows_of.data, draft_file, book.ledger)
+    path = cast(Path, output.path)
+    if path.suffix.lower() != ".toml":
+        raise SchemaError(f"{path}: a schema is written as TOML; give a name that ends in .toml")
+    kept = path.with_name(f"{path.name}.partial")
+    budget, draft = limit.read(), Draft.load(draft_file)
+    source, selection = rows_of.source()
+    new_ledger = book.ledger is not None and not book.ledger.exists()
+    try:
+        with Console(stderr=True).status("discovering"):
+            found = run_discovery(
+                source,
+                draft,
+                budget,
+                ledger=book.ledger,
+                dataset=book.dataset,
+                name=path.name,
+                partial=kept,
+                resume=resume,
+                rows=rows,
+                **selection,
+            )
+    except InterruptedRelease as stopped:
+        click.echo(f"hush: {printable(f'{stopped}; resume with the same command and --resume {kept}')}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+    # Write the schema, then drop what kept the counts; say what was found.
+    found.schema.save(path, overwrite=output.force)
+    kept.unlink(missing_ok=True)
+    for note in found.notes:
+        click.echo(printable(note))
+    click.echo(f"Schema {path}: spent {budget}; the schema is public from now on.")
+    if new_ledger:
+        click.echo(f"New ledger {book.ledger}: its cap is this budget. `hush budget init` sets a cap for several runs.")
+    if book.ledger is None:
+        click.echo("hush: no --ledger was given, so only the schema itself records what was spent", err=True)
 
 
 def _dry_run(declared: hush.Schema, rows_of: DataOptions, as_json: bool) -> None:

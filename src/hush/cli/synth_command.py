@@ -49,7 +49,7 @@ def check_cells(output: Path, schema: hush.Schema) -> None:
 
     for column in schema if ending(output) != ".parquet" else ():
         if isinstance(column, Categorical):
-            for cell in set(column.csv_cells).intersection((*column.texts, *column.missing_values)):
+            for cell in set(column.csv_cells).intersection((*column.texts, *column.missing_texts)):
                 level = column.label(column.csv_cells[cell])
                 raise HushError(
                     f"column {column.name!r} has {shown(level)} and {shown(cell)}, which is how CSV spells the first; "

@@ -10,7 +10,7 @@ import copy
 import csv
 import hashlib
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from hush.core.arrays import Floats
+from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError
 from hush.core.unit import ROW, Unit
@@ -106,6 +106,11 @@ class OptInRecords(OptInPeople):
     def key_counts(self) -> Mapping[Any, int]:
         """How many people hold each record; private, for the gate alone."""
         return dict(Counter(record for records in self._people for record in records))
+
+    def counted_keys(self, least: int = 1) -> Iterator[tuple[Sequence[Any], Integers]]:
+        """The same, sorted by record, as one batch; private, for the gate alone."""
+        counts = self.key_counts()
+        yield sorted(counts), np.array([counts[record] for record in sorted(counts)], dtype=np.int64)
 
     def check(self, most_rows: int = LARGEST_ANSWER) -> None:
         """Refuse records that are not pairs of texts: they cannot be sorted or listed."""

@@ -69,7 +69,9 @@ class ReleaseJob:
     its measurements in `partial` as it goes. `force` overwrites the partial file of an earlier run, which is refused
     otherwise. `resume` is an interrupted release of the same plan: its measurements are paid for and kept, and only the
     rest of the budget is spent. A schema that was drafted from private data is refused, unless `schema_is_public`
-    asserts that its levels and rules are public; the release is then stamped as not private. `entropy` is for tests.
+    asserts that its levels and rules are public; the release is then stamped as not private. With
+    `within` the charges go to that account, whose budget this release shares with others, and which charges the ledger.
+    `entropy` is for tests.
 
     Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows. All checks come
     before the first charge.
@@ -93,6 +95,7 @@ class ReleaseJob:
         checkpoint: str | Path | None = None,
         force: bool = False,
         schema_is_public: bool = False,
+        within: Allowance | None = None,
         entropy: Entropy | None = None,
     ) -> None:
         self.plan = plan
@@ -105,6 +108,7 @@ class ReleaseJob:
         self._checkpoint = None if checkpoint is None else Path(checkpoint)
         self.entropy = entropy
         self._force = force
+        self._within = within
         self._schema_is_public = schema_is_public
         self._memory = math.inf  # that is left beyond what the mechanism needs
         self._stopping = threading.Event()
@@ -285,7 +289,8 @@ class ReleaseJob:
         if resume is not None:
             check_resumable(plan, resume, table, self.ledger, self.dataset)
         book = None if self.ledger is None else open_ledger(self.ledger, plan.budget, dataset=self.dataset)
-        account = open_account(plan.budget, book, release=self.name, terms=terms_of(plan.neighbours, table.unit))
+        terms = terms_of(plan.neighbours, table.unit)
+        account = open_account(plan.budget, book, release=self.name, terms=terms, within=self._within)
         if resume is not None:
             account.resume(resume.statement.event)
             if book is not None and not used_up(book.remaining, plan.budget.limit):
@@ -418,38 +423,44 @@ def check_resumable(
     if problem is not None:
         raise DataError(f"the release to resume is damaged: {problem}; get the file again")
     plan.settings.check_rounds(release)
-    _check_charged(release, ledger, dataset)
+    check_charged(release.statement, release.dataset, ledger, dataset)
 
 
-def _check_charged(release: Release, ledger: str | Path | Ledger | None, dataset: str) -> None:
-    """Refuse a ledger, or a dataset of it, that was not charged for what the release has spent.
+def check_charged(
+    statement: Statement,
+    charged: str | None,
+    ledger: str | Path | Ledger | None,
+    dataset: str,
+    what: str = "the release",
+) -> None:
+    """Refuse a ledger, or a dataset of it, that was not charged for what an interrupted run has spent.
 
     The head identifies the ledger; it may belong to a later charge to another dataset. The name identifies the dataset.
     An older file has no name: the charges up to the head decide.
     """
-    head = release.statement.ledger_head
+    head = statement.ledger_head
     if head is None:
         if ledger is not None:
-            raise LedgerError("the release to resume was charged to no ledger; resume it without one")
+            raise LedgerError(f"{what} to resume was charged to no ledger; resume it without one")
         return
     if ledger is None:
-        raise LedgerError("the release to resume was charged to a ledger; resume it with that ledger")
+        raise LedgerError(f"{what} to resume was charged to a ledger; resume it with that ledger")
     path, name = (ledger.path, ledger.dataset) if isinstance(ledger, Ledger) else (Path(ledger), dataset)
-    other = "the release to resume was charged to another ledger; resume it with that one"
+    other = f"{what} to resume was charged to another ledger; resume it with that one"
     if not os.path.lexists(path):
         raise LedgerError(f"{path} does not exist: {other}")
     books = {book.dataset: book for book in Ledger.open_all(path)}
     try:
         next(iter(books.values())).verify(expected_head=head)
     except LedgerError:
-        raise LedgerError(f"{path} lacks the head of the release: it is an older copy, or {other}") from None
-    if release.dataset not in (None, name):
+        raise LedgerError(f"{path} lacks the head of {what}: it is an older copy, or {other}") from None
+    if charged not in (None, name):
         raise LedgerError(
-            f"the release to resume was charged to the dataset {release.dataset!r} of {path}, not to {name!r}; resume "
-            f"it with dataset={release.dataset!r}, --dataset on the command line"
+            f"{what} to resume was charged to the dataset {charged!r} of {path}, not to {name!r}; resume "
+            f"it with dataset={charged!r}, --dataset on the command line"
         )
-    if uncharged(release.statement, books[name].events(until=head) if name in books else ()):
+    if uncharged(statement, books[name].events(until=head) if name in books else ()):
         raise LedgerError(
-            f"the release to resume was not charged to the dataset {name!r} of {path}, which has "
+            f"{what} to resume was not charged to the dataset {name!r} of {path}, which has "
             f"{', '.join(map(repr, books))}; resume it with the dataset that was charged"
         )

@@ -238,6 +238,32 @@ class Budget:
             raise BudgetError(f"{self} cannot be split into {len(shares)} parts: a part would be zero; use fewer parts")
         return [Budget(epsilon=share) if self.pure else Budget(rho=share) for share in shares]
 
+    def part(self, share: Fraction) -> Budget:
+        """A budget of the same notion, and the same delta, whose limit is at most a share of this one's.
+
+        Privacy: parts that charge one allowance of this budget keep this budget together.
+
+        >>> whole = Budget(epsilon=1.0, delta=1e-9)
+        >>> part = whole.part(Fraction(1, 4))
+        >>> round(part.epsilon, 4), part.limit <= whole.limit / 4
+        (0.478, True)
+        """
+        if not 0 < share <= 1:
+            raise BudgetError(f"share={shown(share)}: expected a part of the budget, above 0 and at most 1")
+        limit = self.limit * share
+        if self._mu is not None:
+            amount = {"mu": root_down(2 * limit)}
+        elif self.approximate:
+            reserved = float_down(Fraction(self.delta or 0.0) * (1 - RESERVED_DELTA))
+            amount = {"epsilon": conversions.gaussian_epsilon(root_down(2 * limit), reserved)}
+        else:
+            amount = {self.unit: float_down(limit)}
+        part = Budget.from_dict(self.to_dict() | amount)
+        while part.limit > limit:  # conversions round towards more privacy, by a few units in the last place
+            amount = {name: value * (1 - 1e-9) for name, value in amount.items()}
+            part = Budget.from_dict(self.to_dict() | amount)
+        return part
+
     def to_dict(self) -> dict[str, float]:
         """The budget as it was stated, for JSON, which keeps every bit of a float.
 

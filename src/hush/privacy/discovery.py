@@ -19,10 +19,11 @@ Reference: [Desfontaines et al. 2022, Thm 1].
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -49,6 +50,7 @@ class KeyDiscovery:
 
     epsilon: Fraction
     delta: Fraction
+    minimum: ClassVar[int] = 1  # units that a key needs to be released at all
 
     def __post_init__(self) -> None:
         for name, value in (("epsilon", self.epsilon), ("delta", self.delta)):
@@ -85,6 +87,10 @@ class KeyDiscovery:
     def usual(self) -> int:
         """The least number of units at which a key is released at least half the time."""
         return next(units for units, chance in enumerate(self.table) if 2 * chance >= PROBABILITY_ONE)
+
+    def released(self, keys: Sequence[Any], counts: Integers, entropy: Entropy) -> list[Any]:
+        """The released keys, given how many units hold each key."""
+        return [keys[int(place)] for place in np.flatnonzero(self.choose(counts, entropy))]
 
     def choose(self, counts: Integers, entropy: Entropy) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which keys are released, given how many units hold each."""

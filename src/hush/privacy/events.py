@@ -142,6 +142,34 @@ class DiscoveryEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RareKeyEvent(Event):
+    """Noisy counts of an unknown list of keys are released from a threshold on; one unit affects `keys` counts.
+
+    `delta` bounds the probability that a key is released which a neighbouring table could never release. The noise of
+    the counts is an event of its own.
+
+    Reference: [Korolova et al. 2009]; [BS16, sec. 8] for bounds that hold except with probability delta.
+    """
+
+    delta: Fraction
+    keys: int
+
+    kind: ClassVar[str] = "key threshold"
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "delta")
+        if self.delta > Fraction(1, 2):
+            raise BudgetError(f"event field delta={float(self.delta):g}: expected a probability of at most 1/2")
+        object.__setattr__(
+            self, "keys", check_whole(BudgetError, "event field keys", self.keys, least=1, most=MOST_TIMES)
+        )
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(Fraction(0), Fraction(0), self.delta).times(self.keys)
+
+
+@dataclass(frozen=True, slots=True)
 class PromisedEvent(Event):
     """A mechanism known only to be (epsilon, delta)-DP: rho = epsilon^2 / 2 except with probability delta.
 
@@ -261,6 +289,7 @@ _KINDS: dict[str, type[Event]] = {
         SelectionEvent,
         NoisyChoiceEvent,
         DiscoveryEvent,
+        RareKeyEvent,
         LocalEvent,
         TrainingEvent,
         NonPrivateEvent,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, is_dataclass
@@ -32,6 +32,7 @@ from hush.privacy.events import Event, compose
 from hush.privacy.exact_sampling import Entropy, SystemEntropy
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from hush.privacy.noisy_threshold import NoisyThreshold
 from hush.privacy.partition_laws import NoisyPartition, PartitionCosts, PartitionMechanism, SplittingTree, TreeScores
 from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores, TopK
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, Sensitivity, sensitivity
@@ -157,7 +158,7 @@ SELECTION_LAWS: tuple[type, ...] = (
     NoisyPartition,
     SplittingTree,
 )
-DISCOVERY_LAWS: tuple[type, ...] = (KeyDiscovery,)
+DISCOVERY_LAWS: tuple[type, ...] = (KeyDiscovery, NoisyThreshold)
 SCORES: tuple[type, ...] = (Scores, PartitionCosts, TreeScores)
 
 
@@ -190,13 +191,24 @@ class CoarseSource(CountSource, Protocol):
 class KeySource(CountSource, Protocol):
     """A source of keys that nobody can list beforehand, such as texts that people typed.
 
-    `key_counts` gives the number of units that hold each key. A unit counts once for each of at most `max_keys` keys,
-    which depend on that unit alone.
+    `counted_keys` gives the number of units that hold each key, in batches of keys and counts; each key comes once. It
+    may leave out keys of fewer than `least` units. A unit counts once for each of at most `max_keys` keys, which depend
+    on that unit alone.
     """
 
     @property
     def max_keys(self) -> int: ...
-    def key_counts(self) -> Mapping[Any, int]: ...
+    def counted_keys(self, least: int) -> Iterator[tuple[Sequence[Any], Exact]]: ...
+
+
+class DiscoveryLaw(Protocol):
+    """A law of private discovery, which states its own privacy cost; keys of fewer than `minimum` units never leave."""
+
+    @property
+    def minimum(self) -> int: ...
+    def check(self) -> None: ...
+    def event(self, keys: int) -> Event: ...
+    def released(self, keys: Sequence[Any], counts: Exact, entropy: Entropy) -> list[Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +228,7 @@ class Watcher(Protocol):
     ) -> Integers: ...
     def selected(self, scorer: Scorer[Any], law: Any, scores: Any, draw: Callable[[], Any]) -> Any: ...
     def discovered(
-        self, law: KeyDiscovery, keys: int, exact: Mapping[Any, int], draw: Callable[[], tuple[Any, ...]]
+        self, law: DiscoveryLaw, keys: int, exact: Mapping[Any, int], draw: Callable[[], tuple[Any, ...]]
     ) -> tuple[Any, ...]: ...
 
 
@@ -350,8 +362,10 @@ class Gate:
         watcher = self._watcher()
         return draw() if watcher is None else watcher.selected(scorer, law, scores, draw)
 
-    def discover(self, source: KeySource, law: KeyDiscovery, *, note: str = "") -> tuple[Any, ...]:
-        """Charge for a list of keys, count the units that hold each, and release the keys that the law draws, sorted.
+    def discover(self, source: KeySource, law: DiscoveryLaw, *, note: str = "") -> tuple[Any, ...]:
+        """Charge for a list of keys, count the units that hold each, and release what the law draws, sorted.
+
+        Keys that are not released are held a batch at a time.
 
         Privacy: under `neighbours` a unit moves the counts of `max_keys` keys by one, or of twice as many if units are
         replaced. The order of the keys reveals nothing about their counts.
@@ -363,18 +377,27 @@ class Gate:
         law.check()
         keys = source.max_keys * (2 if self.neighbours is Neighbours.REPLACE else 1)
         self._charge(law.event(keys), note, most_rows=LARGEST_ANSWER)
-        exact = source.key_counts()
-        if any(type(count) is not int or count < 1 for count in exact.values()):
-            raise DataError("a source of keys gave a count that is not a whole number above 0")
 
-        def draw() -> tuple[Any, ...]:
-            names = sorted(exact)
-            counts = np.array([exact[name] for name in names], dtype=np.int64)
-            chosen = law.choose(counts, self._entropy)
-            return tuple(name for name, released in zip(names, chosen, strict=True) if released)
+        def draw(batches: Iterable[tuple[Sequence[Any], Exact]]) -> tuple[Any, ...]:
+            found: list[Any] = []
+            for names, counts in batches:
+                if counts.dtype != np.int64 or (counts.size and int(counts.min()) < 1):
+                    raise DataError("a source of keys gave a count that is not a whole number above 0")
+                held = counts >= law.minimum  # whatever the source left out
+                if not held.all():
+                    names, counts = [names[int(place)] for place in np.flatnonzero(held)], counts[held]
+                found += law.released(names, counts, self._entropy)
+            return tuple(sorted(found))
 
         watcher = self._watcher()
-        return draw() if watcher is None else watcher.discovered(law, keys, exact, draw)
+        if watcher is None:
+            return draw(source.counted_keys(law.minimum))
+        # A watcher compares all counts, so all are held.
+        exact: dict[Any, int] = {}
+        for names, counts in source.counted_keys(1):
+            exact.update(zip(names, counts.tolist(), strict=True))
+        held = tuple(exact), np.array(list(exact.values()), dtype=np.int64)
+        return watcher.discovered(law, keys, exact, lambda: draw([held]))
 
     def bound(self, query: Query | DeclaredStatistic) -> Sensitivity:
         """How far a unit moves the answers to a query on this table; public."""

@@ -75,7 +75,7 @@ class Demand:
                 gaussian.append(count * half_mu_squared(part.variance, part.sensitivity_l2_squared))
             elif part.cost.rho is None or part.cost.epsilon is None:
                 return None
-            else:
+            elif part.cost.rho:
                 bits = part.keys if isinstance(part, DiscoveryEvent) else 1
                 bounded[part.cost.rho / bits] += count * bits
         return cls(_total(gaussian), bounded)

@@ -399,9 +399,16 @@ def open_ledger(location: str | Path | Ledger, budget: Budget, *, dataset: str =
     return Ledger(location, dataset=dataset, cap=None if os.path.lexists(location) else budget)
 
 
-def open_account(budget: Budget, ledger: Ledger | None, *, release: str, terms: str) -> Allowance:
-    """The allowance of one release, whose charges also go to the ledger under the release's name and terms."""
-    parent: Account | None = None if ledger is None else ledger.for_release(release, terms=terms)
+def open_account(
+    budget: Budget, ledger: Ledger | None, *, release: str, terms: str, within: Allowance | None = None
+) -> Allowance:
+    """The allowance of one release, whose charges also go to the ledger under the release's name and terms.
+
+    With `within` they go to that allowance, which several parts of one release share, and from there to the ledger.
+    """
+    parent: Account | None = within
+    if within is None and ledger is not None:
+        parent = ledger.for_release(release, terms=terms)
     return Allowance(budget, parent)
 
 

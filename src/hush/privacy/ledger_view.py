@@ -19,6 +19,7 @@ from hush.privacy.events import (
     LocalEvent,
     NoisyChoiceEvent,
     PromisedEvent,
+    RareKeyEvent,
     SelectionEvent,
     compose,
     price,
@@ -178,6 +179,8 @@ def _described(event: Event) -> str:
         case DiscoveryEvent():
             cost = event.cost
             return f"{event.kind}, epsilon {shown_up(cost.epsilon or Fraction(0))}, delta {shown_up(cost.delta)}"
+        case RareKeyEvent():
+            return f"{event.kind}, delta {shown_up(event.cost.delta)}"
         case PromisedEvent():
             delta = f", delta {shown_up(event.delta)}" if event.delta else ""
             each = "each client at " if isinstance(event, LocalEvent) else ""

@@ -42,9 +42,14 @@ from typing import Self
 from hush.core.rational import float_down, float_up
 from hush.privacy import conversions
 from hush.privacy.budget import Budget, Cost
-from hush.privacy.events import ComposedEvent, DiscoveryEvent, Event, LaplaceEvent, PromisedEvent
+from hush.privacy.events import ComposedEvent, DiscoveryEvent, Event, LaplaceEvent, PromisedEvent, RareKeyEvent
 
-DEDUCTED_FIRST = (LaplaceEvent, DiscoveryEvent, PromisedEvent)  # deducted by basic composition if they come first
+DEDUCTED_FIRST = (
+    LaplaceEvent,
+    DiscoveryEvent,
+    RareKeyEvent,
+    PromisedEvent,
+)  # deducted by basic composition if they come first
 Epsilons = Counter[Fraction]  # how often Laplace noise of each epsilon was added
 
 

@@ -30,6 +30,7 @@ from hush.privacy.events import (
     DiscoveryEvent,
     Event,
     GaussianEvent,
+    RareKeyEvent,
     SelectionEvent,
     compose,
     price,
@@ -98,6 +99,8 @@ def _by_losses(parts: Iterable[tuple[Event, int]], delta: float, stated: float) 
     # Sort the events: what is listed, and what becomes part of the normal loss.
     listed, narrow, wide = _Losses(np.zeros(1), np.ones(1)), Counter[GaussianEvent](), Counter[Event]()
     for event, count in parts:
+        if isinstance(event, RareKeyEvent):  # nothing but a delta, which `total_epsilon` subtracted
+            continue
         if (
             isinstance(event, GaussianEvent)
             and event.single_cell

@@ -18,6 +18,7 @@ import numpy as np
 from hush.core.errors import SchemaError, check_text, shown
 from hush.core.validation import check_choice, check_flag
 from hush.schema.number_spelling import PLAIN_NUMBERS, NumberSpelling
+from hush.schema.provenance import Discovered
 
 if TYPE_CHECKING:
     from hush.schema.stamps import Stamp
@@ -51,6 +52,7 @@ class Column:
 
     `missing_values` are texts (such as "?") that mean missing; null, NaN and empty text always do. `from_private_data`
     says that the levels were read from private rows: releases refuse such a column, and equality ignores the mark.
+    `discovered` says how levels were found with noise that was paid for; equality ignores it too.
     `part` says that the column is one part of the times in another column of the table.
     """
 
@@ -58,6 +60,7 @@ class Column:
     missing: bool = False
     missing_values: tuple[str, ...] = ()
     from_private_data: bool = field(default=False, compare=False, repr=False)
+    discovered: Discovered | None = field(default=None, compare=False, repr=False)
     part: Part | None = field(default=None, repr=False)
 
     kind: ClassVar[str]

@@ -34,6 +34,7 @@ from hush.schema.column import (
     check_outside,
 )
 from hush.schema.number_spelling import PLAIN_NUMBERS, NumberSpelling
+from hush.schema.text_folding import DIFFERENCES, folded
 
 MOST_BINS = 2**20  # the schema holds every edge
 MOST_POINTS = 1000
@@ -44,10 +45,15 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Categorical(Column):
-    """Declared values; anything else is refused, or goes to a level `other` when `other` is true."""
+    """Declared values; anything else is refused, or goes to a level `other` when `other` is true.
+
+    With `other`, no value need be declared: a discovery may have found none. `ignore` lists differences between texts
+    that do not count: "case", "spaces". Values that differ in nothing else are one level, in every engine.
+    """
 
     values: tuple[Value, ...]
     other: bool = False
+    ignore: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "categorical"
 
@@ -56,16 +62,21 @@ class Categorical(Column):
             raise SchemaError(f"column {self.name!r}: values = {shown(self.values)}: expected a list of values")
         object.__setattr__(self, "values", tuple(_category(self.name, value) for value in self.values))
         check_flag(SchemaError, f"column {self.name!r}: other", self.other)
-        if not self.values:
+        what = f"column {self.name!r}: ignore"
+        if isinstance(self.ignore, str):
+            raise SchemaError(f"{what} = {shown(self.ignore)}: expected a list such as {list(DIFFERENCES)}")
+        ignore = {check_choice(SchemaError, what, difference, DIFFERENCES) for difference in self.ignore}
+        object.__setattr__(self, "ignore", tuple(known for known in DIFFERENCES if known in ignore))
+        if not self.values and not self.other:
             raise SchemaError(f"column {self.name!r} declares no values; list every value that may occur")
         texts, repeats = self.texts, Counter(self.texts)
         if len(repeats) != len(texts):
             twice = repeats.most_common(1)[0][0]
             raise SchemaError(f"column {self.name!r} declares the value {shown(twice)} twice; list each value once")
-        both = sorted(set(texts) & set(self.missing_values))
+        both = sorted(set(texts) & set(self.missing_texts))
         if both:
             raise SchemaError(f"column {self.name!r} has {shown(both[0])} both as a value and as missing; keep one")
-        if self.other and (OTHER_VALUE in repeats or OTHER_VALUE in self.missing_values):
+        if self.other and (OTHER_VALUE in repeats or OTHER_VALUE in self.missing_texts):
             raise SchemaError(
                 f"column {self.name!r} lists {OTHER_VALUE!r} although other = true already gives that level; "
                 f"remove {OTHER_VALUE!r} or set other = false"
@@ -85,13 +96,23 @@ class Categorical(Column):
     @property
     def texts(self) -> list[str]:
         """The texts by which the declared values are compared."""
-        return [canonical(value) for value in self.values]
+        return [self.compared(value) for value in self.values]
+
+    @property
+    def missing_texts(self) -> tuple[str, ...]:
+        """The texts by which missing values are compared."""
+        return tuple(map(self.compared, self.missing_values)) if self.ignore else self.missing_values
+
+    def compared(self, value: Value) -> str:
+        """The text by which a value is compared: canonical, and without the differences that the column ignores."""
+        return folded(canonical(value), self.ignore) if self.ignore else canonical(value)
 
     @property
     def csv_cells(self) -> dict[str, int]:
         """The codes of levels that begin like a formula, by their spelling in hush's CSV files."""
         written = [value if isinstance(value, str) else canonical(value) for value in self.values]
-        return {cell_text(text).strip(): code for code, text in enumerate(written) if cell_text(text) != text}
+        cells = {cell_text(text): code for code, text in enumerate(written) if cell_text(text) != text}
+        return {self.compared(cell): code for cell, code in cells.items()}
 
     def value(self, code: int) -> Value:
         return self.values[code]

@@ -131,6 +131,8 @@ class Conditions:
         column = self.column
         if text in self._labels:
             return self._labels[text]
+        if isinstance(column, Categorical) and column.compared(text) in self._labels:
+            return self._labels[column.compared(text)]
         if isinstance(column, Integer) and _INTEGER_TEXT.fullmatch(text):
             return self._code(int(text))
         if isinstance(column, Date):

@@ -19,10 +19,13 @@ from hush.core.unit import ROW, Unit
 from hush.schema.column import Column, alike
 from hush.schema.column_kinds import MOST_BINS, Boolean, Categorical, Integer
 from hush.schema.number_spelling import NumberSpelling
+from hush.schema.provenance import Discovery
 from hush.schema.stamps import Stamp, joined
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from hush.privacy.budget import Budget
 
 # Without missing and with missing, as pyarrow's metadata names the types.
 _PANDAS_TYPES = {Integer: ("int64", "Int64"), Boolean: ("bool", "boolean")}
@@ -35,6 +38,7 @@ class Schema:
     Constraints say which combinations of values no row can have. hush never checks these claims of the owner against
     the rows, since the outcome would be private; fitted models give forbidden combinations exactly zero.
     `from_private_data` names columns and rules that were drafted from private rows after all: releases refuse them.
+    `discovery` states the run that found columns with noise that was paid for, if there was one.
 
     >>> from hush.schema.column_kinds import Categorical, Integer
     >>> age = Integer(name="age", low=0, high=99)
@@ -43,14 +47,20 @@ class Schema:
     Domain({'age': 100, 'sex': 3})
     """
 
-    __slots__ = ("_columns", "_constraints", "_domain", "unit")
+    __slots__ = ("_columns", "_constraints", "_domain", "discovery", "unit")
 
     def __init__(
-        self, columns: Iterable[Column | Stamp], *, unit: Unit = ROW, constraints: Iterable[Constraint] = ()
+        self,
+        columns: Iterable[Column | Stamp],
+        *,
+        unit: Unit = ROW,
+        constraints: Iterable[Constraint] = (),
+        discovery: Discovery | None = None,
     ) -> None:
         self._columns: dict[str, Column] = {}
         self._constraints: tuple[Constraint, ...] = ()
         self.unit = unit
+        self.discovery = discovery
         bins = 0
         # lazy, so that a file with too many bins is refused before its other columns are made
         parts = (part for column in columns for part in (column.columns if isinstance(column, Stamp) else (column,)))
@@ -111,6 +121,31 @@ class Schema:
         """
         drafting = import_module("hush.tables.drafting")  # by name: the room that reads rows comes after this one
         schema: Schema = drafting.drafted(data, public=public)
+        return schema
+
+    @classmethod
+    def discover(cls, data: Any, draft: Any, budget: Budget, **options: Any) -> Schema:
+        """A schema whose bounds, bins, points, levels or rows per person are found in the rows, with noise, at a cost.
+
+        `draft` is the path of a schema file, or a mapping of column names to what their tables in such a file hold,
+        with open entries: `bounds = "discover"`, `bins = "discover"` and so on. `data` is what `read` takes, with its
+        options `table`, `query`, `where`, `counts`, `timeout`, `engine` and `memory_limit`. The charges go to `ledger`,
+        under `dataset` and `name`. With `partial`, a file keeps what was paid for, and `resume` goes on from that file.
+        `rows` is a public guess of the number of rows: a budget that could find nothing in them is refused.
+
+        Each column that was found says in `discovered` what it cost and how sure it is.
+
+        Privacy: spends the budget. The schema is public from then on.
+
+        >>> import hush
+        >>> people = hush.datasets.people(5000, seed=1)
+        >>> draft = {"age": {"kind": "integer", "bounds": "discover", "bins": "discover"}}
+        >>> schema = Schema.discover(people, draft, hush.Budget(epsilon=1.0, delta=1e-9))
+        >>> schema["age"].outside, schema["age"].discovered.what
+        (<Outside.CLAMP: 'clamp'>, ('bounds', 'bins'))
+        """
+        discovery = import_module("hush.discovery.discover")  # by name: the room comes after this one
+        schema: Schema = discovery.discovered(data, draft, budget, **options)
         return schema
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -177,7 +212,7 @@ class Schema:
             if clique:
                 projected = Constraint.of_table(domain, clique, np.asarray(rule.allowed.any(axis=dropped)))
                 rules.append(replace(projected, from_private_data=rule.from_private_data))
-        return Schema(chosen, unit=self.unit, constraints=rules)
+        return Schema(chosen, unit=self.unit, constraints=rules, discovery=self.discovery)
 
     def drop(self, *columns: str) -> Schema:
         """The schema without some columns; see `select`."""
@@ -191,11 +226,12 @@ class Schema:
 
     def with_unit(self, unit: Unit) -> Schema:
         """The same columns and constraints with another privacy unit."""
-        return Schema(self.columns, unit=unit, constraints=self.constraints)
+        return Schema(self.columns, unit=unit, constraints=self.constraints, discovery=self.discovery)
 
     def with_constraints(self, *constraints: Constraint) -> Schema:
         """The same schema with these constraints added."""
-        return Schema(self.columns, unit=self.unit, constraints=(*self.constraints, *constraints))
+        rules = (*self.constraints, *constraints)
+        return Schema(self.columns, unit=self.unit, constraints=rules, discovery=self.discovery)
 
     def forbid(self, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> Schema:
         """The same schema, with a rule that no row of a table matches one of these rows of real values.

@@ -301,6 +301,15 @@ def read_schema(path: Path) -> Schema:
             f"{path}: cannot tell the format of a schema from {path.suffix or 'a name without ending'!r}; "
             "expected .toml (hush), .json (mbi) or .yaml (dpsynth)"
         )
+    text = schema_text(path)
+    try:
+        return reader(text)
+    except SchemaError as error:
+        raise SchemaError(f"{path}: {error}") from None
+
+
+def schema_text(path: Path) -> str:
+    """The text of a schema file; refuses what cannot be read, is too large or is empty."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
@@ -316,10 +325,7 @@ def read_schema(path: Path) -> Schema:
         raise SchemaError(f"{path}: not UTF-8 text; save the file as UTF-8") from None
     if not text.strip():
         raise SchemaError(f"{path}: the file is empty; `hush schema draft DATA` writes a schema to start from")
-    try:
-        return reader(text)
-    except SchemaError as error:
-        raise SchemaError(f"{path}: {error}") from None
+    return text
 
 
 def save_schema(schema: Schema, path: Path) -> None:

@@ -18,6 +18,7 @@ from hush.core.validation import is_whole
 from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import KINDS, Boolean, Categorical, Date, Integer, Numeric, short
 from hush.schema.number_spelling import PLAIN_NUMBERS, NumberSpelling
+from hush.schema.provenance import DISCOVER, DISCOVERED, Discovered, Discovery
 from hush.schema.rules import FROM_PRIVATE_DATA, RULE_KINDS, read_rules, written_rules
 from hush.schema.schema import Schema
 from hush.schema.section import SchemaSection
@@ -27,13 +28,13 @@ SCHEMA_VERSION = 1
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST_LINE = 100
-_SHARED_KEYS = ("kind", "missing", "missing_values", FROM_PRIVATE_DATA)
-_SPELLING_KEYS = ("decimal", "thousands", "strip")
+_SHARED_KEYS = ("kind", "missing", "missing_values", FROM_PRIVATE_DATA, DISCOVERED)
+SPELLING_KEYS = ("decimal", "thousands", "strip")
 _COLUMN_KEYS: dict[type[Column], tuple[str, ...]] = {
-    Categorical: ("values", "other"),
+    Categorical: ("values", "other", "ignore"),
     Boolean: (),
-    Integer: ("low", "high", "bins", "starts", "points", "outside", *_SPELLING_KEYS),
-    Numeric: ("low", "high", "bins", "edges", "points", "step", "outside", *_SPELLING_KEYS),
+    Integer: ("low", "high", "bins", "starts", "points", "outside", *SPELLING_KEYS),
+    Numeric: ("low", "high", "bins", "edges", "points", "step", "outside", *SPELLING_KEYS),
     Date: ("start", "end", "granularity", "outside"),
 }
 _STAMP_KEYS: dict[type[Stamp], tuple[str, ...]] = {
@@ -56,22 +57,34 @@ def read_toml(text: str) -> Schema:
     """The schema in the text of a TOML file."""
     document = parse_toml(text)
     top = SchemaSection("", document)
+    require_version(top)
+    top.only(("hush_schema", "unit", "columns", "discovery", *RULE_KINDS))
+    unit = read_unit(document["unit"]) if "unit" in top else ROW
+    columns = SchemaSection("[columns]", top.require("columns", "declare at least one [columns.name]"))
+    schema = Schema(
+        (read_column(name, entries) for name, entries in columns.entries.items()),
+        unit=unit,
+        discovery=Discovery.read(document["discovery"]) if "discovery" in top else None,
+    )
+    return schema.with_constraints(*read_rules(schema, top))
+
+
+def require_version(top: SchemaSection) -> None:
+    """Refuse a file that is no schema of hush, or one of a later version."""
     version = top.require("hush_schema", f"a hush schema begins with the line hush_schema = {SCHEMA_VERSION}")
     if not is_whole(version) or version < 1:
         top.refuse("hush_schema", f"expected the version of the format, {SCHEMA_VERSION}")
     if version > SCHEMA_VERSION:
         top.refuse("hush_schema", f"this hush reads versions up to {SCHEMA_VERSION}; install a newer hush")
-    top.only(("hush_schema", "unit", "columns", *RULE_KINDS))
-    unit = ROW
-    if "unit" in top:
-        section = SchemaSection("[unit]", document["unit"])
-        section.only(("column", "max_rows"))
-        section.require("column", "name the id column, or remove [unit] to protect single rows")
-        max_rows = section.integer("max_rows", "") if "max_rows" in section else 1
-        unit = Unit(column=section.text("column", ""), max_rows=max_rows)
-    columns = SchemaSection("[columns]", top.require("columns", "declare at least one [columns.name]"))
-    schema = Schema((read_column(name, entries) for name, entries in columns.entries.items()), unit=unit)
-    return schema.with_constraints(*read_rules(schema, top))
+
+
+def read_unit(entries: object) -> Unit:
+    """The privacy unit in [unit]."""
+    section = SchemaSection("[unit]", entries)
+    section.only(("column", "max_rows"))
+    section.require("column", "name the id column, or remove [unit] to protect single rows")
+    max_rows = section.integer("max_rows", "") if "max_rows" in section else 1
+    return Unit(column=section.text("column", ""), max_rows=max_rows)
 
 
 def read_column(name: str, entries: object) -> Column | Stamp:
@@ -84,6 +97,11 @@ def read_column(name: str, entries: object) -> Column | Stamp:
     if kind not in kinds:
         near = close_match(kind, kinds)
         section.refuse("kind", f"did you mean {near!r}?" if near else f"expected one of {', '.join(kinds)}")
+    if DISCOVER in section.entries.values():
+        raise SchemaError(
+            f"column {name!r} has entries to discover, so this is a draft and no schema yet; run `hush schema discover "
+            "DATA DRAFT`, or fill them in from public knowledge"
+        )
     keys = _STAMP_KEYS[STAMPS[kind]] if kind in STAMPS else _COLUMN_KEYS[KINDS[kind]]
     section.only((*_SHARED_KEYS, *keys))
     # Keys of several kinds.
@@ -93,6 +111,8 @@ def read_column(name: str, entries: object) -> Column | Stamp:
         "missing_values": section.texts("missing_values"),
         FROM_PRIVATE_DATA: section.flag(FROM_PRIVATE_DATA),
     }
+    if DISCOVERED in section:
+        shared[DISCOVERED] = Discovered.read(f"column {name!r}: {DISCOVERED}", section.entries[DISCOVERED])
     if "outside" in keys:
         shared["outside"] = section.text("outside", Outside.REFUSE)
     if "start" in keys:
@@ -106,7 +126,8 @@ def read_column(name: str, entries: object) -> Column | Stamp:
     match kind:
         case Categorical.kind:
             values = section.items("values", f"list every value that may occur, {_FROM_PUBLIC_KNOWLEDGE}")
-            return Categorical(values=tuple(values), other=section.flag("other"), **shared)
+            ignore = section.texts("ignore")
+            return Categorical(values=tuple(values), other=section.flag("other"), ignore=ignore, **shared)
         case Integer.kind:
             return _read_integer(section, shared)
         case Numeric.kind:
@@ -171,14 +192,19 @@ def write_toml(schema: Schema) -> str:
     if schema.unit != ROW:
         sections.append(table(("unit",), {"column": schema.unit.column, "max_rows": schema.unit.max_rows}))
     for column in schema:
-        if column.part is None:
-            sections.append(table(("columns", column.name), entries_of(column)))
-        elif column.part.name == column.part.stamp.parts[0]:
-            sections.append(table(("columns", column.source), entries_of(column.part.stamp)))
+        declared = column if column.part is None else column.part.stamp
+        if column.part is None or column.part.name == column.part.stamp.parts[0]:
+            sections.append(table(("columns", declared.name), entries_of(declared)))
+            if declared.discovered is not None:
+                sections.append(table(("columns", declared.name, DISCOVERED), declared.discovered.entries()))
     for kind, constraint, rows in written_rules(schema):
         lines = "".join(f"    {value_text(row)},\n" for row in rows)
         mark = f"{entry(FROM_PRIVATE_DATA, True)}\n" if constraint.from_private_data else ""
         sections.append(f"[[{kind}]]\n{mark}{entry('columns', list(constraint.clique))}\nrows = [\n{lines}]\n")
+    if schema.discovery is not None:
+        sections.append(table(("discovery",), schema.discovery.entries()))
+        if schema.discovery.max_rows is not None:
+            sections.append(table(("discovery", "max_rows"), schema.discovery.max_rows.entries()))
     return "\n".join(sections)
 
 
@@ -190,6 +216,7 @@ def entries_of(column: Column | Stamp) -> dict[str, Any]:
         case Categorical():
             entries["values"] = list(column.values)
             entries |= {"other": True} if column.other else {}
+            entries |= {"ignore": list(column.ignore)} if column.ignore else {}
         case Integer():
             entries |= {"low": column.low, "high": column.high}
             bins = len(column.starts)
@@ -223,7 +250,7 @@ def entries_of(column: Column | Stamp) -> dict[str, Any]:
     if isinstance(column, Numeric) and column.step is not None:
         entries["step"] = short(column.step)
     spelling = column.spelling if isinstance(column, Integer | Numeric) else PLAIN_NUMBERS
-    for key in _SPELLING_KEYS:
+    for key in SPELLING_KEYS:
         if getattr(spelling, key) != getattr(PLAIN_NUMBERS, key):
             mark = getattr(spelling, key)
             entries[key] = list(mark) if key == "strip" else mark

@@ -18,6 +18,7 @@ from hush.core.errors import SchemaError, shown
 from hush.core.validation import is_whole
 from hush.schema.column import Column, Outside, Part, check_outside
 from hush.schema.column_kinds import Categorical, Date, Granularity, Integer
+from hush.schema.provenance import Discovered
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +44,7 @@ class Stamp(ABC):
     missing: bool = False
     missing_values: tuple[str, ...] = ()
     from_private_data: bool = field(default=False, compare=False, repr=False)
+    discovered: Discovered | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str]
     known: ClassVar[tuple[str, ...]]

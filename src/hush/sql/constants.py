@@ -155,7 +155,7 @@ def cut(column: Ordered, at: Point, *, after: bool) -> Cut:
 
 def code_of(column: Categorical | Boolean, value: Value) -> int:
     """The code of a constant in a column of unordered levels."""
-    text = canonical(value)
+    text = canonical(value) if isinstance(column, Boolean) else column.compared(value)
     if isinstance(column, Boolean):
         if text.casefold() in (*FALSE_TEXTS, *TRUE_TEXTS):
             return int(text.casefold() in TRUE_TEXTS)
@@ -174,5 +174,8 @@ def code_of(column: Categorical | Boolean, value: Value) -> int:
 
 def check_not_missing(column: Column, value: Value) -> None:
     """Refuse a constant that means missing in the column."""
-    if canonical(value) in column.missing_values:
+    missing, text = column.missing_values, canonical(value)
+    if isinstance(column, Categorical):
+        missing, text = column.missing_texts, column.compared(value)
+    if text in missing:
         raise QueryError(f"{shown(value)} means missing in column {column.name!r}; write {column.name} IS NULL")

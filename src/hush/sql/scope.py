@@ -59,7 +59,9 @@ class Scope:
         if column is None:
             advice = nearest(node.name, self._columns)
             for other in self._columns.values():
-                if isinstance(other, Categorical) and node.name in other.texts:  # a value without quotes
+                if (
+                    isinstance(other, Categorical) and other.compared(node.name) in other.texts
+                ):  # a value without quotes
                     text = node.name.replace("'", "''")
                     advice = f"it is a value of {other.name!r}: put texts in single quotes: '{text}'"
                     break

@@ -257,12 +257,9 @@ def draft_schema(
     the rows are public, the text begins with a notice, and every column is marked `from_private_data`, so that releases
     refuse the schema.
     """
-    source = path if isinstance(path, RowSource) else _opened(path, table, query)
-    _check_names(source)
-    if where is not None:
-        source = RowFilter.parse(where).applied(source, {})
+    source = whole_source(path, table=table, query=query, where=where)
     # One section for each column, from its profile or from its name and type.
-    kinds = _declared_kinds(source)
+    kinds = declared_kinds(source)
     if from_data:
         with source.snapshot():
             profiles = zip(source.columns, read_profiles(source, kinds), strict=True)
@@ -293,27 +290,37 @@ def guessed_columns(source: Any, *, table: str | None = None, query: str | None 
 
     Privacy: reads names and declared types, and no row.
     """
-    opened = _opened(source, table, query)
-    _check_names(opened)
-    kinds = _declared_kinds(opened)
-    return [_guessed(name, kind) for name, kind in zip(opened.columns, kinds, strict=True)]
+    opened = whole_source(source, table=table, query=query)
+    return [_guessed(name, kind) for name, kind in zip(opened.columns, declared_kinds(opened), strict=True)]
 
 
-def _opened(source: Any, table: str | None, query: str | None) -> RowSource:
-    """The rows of a source, which are not read yet; private rows stay off the disk."""
+def whole_source(
+    data: Any, *, table: str | None = None, query: str | None = None, where: str | None = None
+) -> RowSource:
+    """All columns of a source that `hush.read` takes, or of an open `RowSource`; private rows stay off the disk.
+
+    Privacy: reads no row of files and databases, and converts frames as a whole.
+    """
     connect = partial(DUCKDB.connect, DRAFT_MEMORY, spill=False)
-    dialect = next((dialect for dialect in DIALECTS if dialect.holds(source)), None)
-    if dialect is not None:
-        return dialect.open_table(source, table, query)
-    return file_source(source, (), connect, table=table, query=query)
+    dialect = next((dialect for dialect in DIALECTS if dialect.holds(data)), None)
+    frame = None if isinstance(data, str | Path | RowSource) else frames.recognised(data)
+    if isinstance(data, RowSource):
+        source = data
+    elif dialect is not None:
+        source = dialect.open_table(data, table, query)
+    elif frame is not None and not isinstance(data, pa.RecordBatchReader):
+        name, columns, convert = frame
+        source = DUCKDB.open_frame(name, columns, convert(data, range(len(columns)), frames.PLAIN_SPELLING), connect())
+    else:
+        source = file_source(data, (), connect, table=table, query=query)
+    _check_names(source)
+    return source if where is None else RowFilter.parse(where).applied(source, {})
 
 
-def _declared_kinds(source: RowSource) -> list[str]:
-    """The kind that the type of each column declares, if the source has types."""
-    return [
-        DECLARED_KINDS.get(source.dialect.family(kind), UNSUPPORTED) if source.typed else UNKNOWN
-        for kind in source.types
-    ]
+def declared_kinds(source: RowSource) -> list[str]:
+    """The kind of column that the type of each column suggests; unknown in a file of texts."""
+    families = (source.dialect.family(kind) for kind in source.types)
+    return [DECLARED_KINDS.get(family, UNSUPPORTED) if source.typed else UNKNOWN for family in families]
 
 
 def _guessed(name: str, declared: str) -> GuessedColumn:
@@ -380,15 +387,9 @@ def drafted(data: Any, *, public: bool = False) -> Schema:
 
     Privacy: values and bounds are exact facts about the rows, and releases refuse the marked schema.
     """
-    source = data
-    if not isinstance(data, str | Path):
-        frame = frames.recognised(data)
-        if frame is None or isinstance(data, pa.RecordBatchReader):
-            raise DataError(
-                f"data of type {type(data).__name__}: expected a pandas or polars DataFrame, a pyarrow Table, or the "
-                "path of a CSV or Parquet file"
-            )
-        name, columns, convert = frame
-        rows = convert(data, range(len(columns)), frames.PLAIN_SPELLING)
-        source = DUCKDB.open_frame(name, columns, rows, DUCKDB.connect(DRAFT_MEMORY, spill=False))
-    return read_toml(draft_schema(source, from_data=True, public=public))
+    if not isinstance(data, str | Path) and (frames.recognised(data) is None or isinstance(data, pa.RecordBatchReader)):
+        raise DataError(
+            f"data of type {type(data).__name__}: expected a pandas or polars DataFrame, a pyarrow Table, or the "
+            "path of a CSV or Parquet file"
+        )
+    return read_toml(draft_schema(data, from_data=True, public=public))

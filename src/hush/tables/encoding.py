@@ -141,14 +141,16 @@ class _Encoder:
     def categorical(self, column: Categorical) -> Encoding:
         """Position among declared texts, missing texts, then cells: one hash lookup, however many there are."""
         sql, x, p, levels = self.dialect, self.names.stored, self.names.prepared, column.levels
-        raw = sql.as_text(x, self.stored)
-        texts = dict.fromkeys([*column.texts, *column.missing_values, ""])
+        raw = compared = sql.as_text(x, self.stored)
+        if self.stored is Family.TEXT and column.ignore:
+            compared = sql.folded(raw, column.ignore)
+        texts = dict.fromkeys([*column.texts, *column.missing_texts, ""])
         cells = {}  # levels as hush's CSV files spell them, unless that text is a level or missing itself
         if self.stored is Family.TEXT:
             cells = {cell: code for cell, code in column.csv_cells.items() if cell not in texts}
         size = len(texts) + len(cells)
-        positions = [sql.position(raw, self.names.texts, size)]
-        if self.stored is Family.TEXT:  # most texts need no trimming
+        positions = [sql.position(compared, self.names.texts, size)]
+        if self.stored is Family.TEXT and not column.ignore:  # most texts need no trimming
             positions.append(sql.position(sql.trimmed(raw), self.names.texts, size))
         codes = [str(code) for code in cells.values()]
         as_cells = f"WHEN {p} >= {len(texts)} THEN {sql.element(codes, f'{p} - {len(texts)}')} " if cells else ""

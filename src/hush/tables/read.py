@@ -87,21 +87,32 @@ def read(
     check_choice(DataError, "engine", engine, ("auto", "memory", "stream", "sql"))
     connect = partial(DUCKDB.connect, limit // 2)
     opened = open_source(source, declared, table, query, connect, where=where, counts=counts, timeout=timeout)
-    # Let the engine count, or hold the codes if they seem to fit; if they do not after all, stream.
+    return counted_table(opened, declared, engine=engine, memory_limit=limit, progress=progress)
+
+
+def counted_table(
+    opened: RowSource,
+    declared: Schema,
+    *,
+    engine: str = "auto",
+    memory_limit: int,
+    progress: Progress | None = None,
+) -> Table:
+    """The table of an open source: counted by its engine, or from codes held in memory if they seem to fit."""
     if opened.once and engine in {"stream", "sql"}:
         raise DataError(f"engine={engine!r}: {opened.name} can be read only once; use engine='memory'")
     if engine == "sql" or (engine == "auto" and opened.dialect.remote):
         ways = SQL_WAYS if engine == "sql" else tuple(Way)
-        return EngineTable(opened, declared, ways=ways, memory_limit=limit, progress=progress)
+        return EngineTable(opened, declared, ways=ways, memory_limit=memory_limit, progress=progress)
     held = engine == "memory" or opened.once
-    fits = opened.rows is None or opened.rows * line_bytes(declared.columns, counts) <= limit
+    fits = opened.rows is None or opened.rows * line_bytes(declared.columns, opened.counts) <= memory_limit
     if held or (engine == "auto" and fits):
         try:
-            return MemoryTable.load(opened, declared, memory_limit=limit, progress=progress)
+            return MemoryTable.load(opened, declared, memory_limit=memory_limit, progress=progress)
         except SizeError:
             if held:
                 raise
-    return StreamTable(opened, declared, memory_limit=limit, progress=progress)
+    return StreamTable(opened, declared, memory_limit=memory_limit, progress=progress)
 
 
 def count_numbers(

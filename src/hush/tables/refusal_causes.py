@@ -43,7 +43,8 @@ class RefusalCauses:
     def of(self, text: str | None) -> str:
         """The cause for a refused value, given as text or None for null."""
         column, value = self.column, "" if text is None else text.strip()
-        if not value or value in column.missing_values:
+        missing = column.missing_texts if isinstance(column, Categorical) else column.missing_values
+        if not value or (column.compared(value) if isinstance(column, Categorical) else value) in missing:
             return "empty cells: set missing = true"
         if column.part is not None:
             return _time(column.part.stamp, value)

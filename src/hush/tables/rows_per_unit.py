@@ -157,7 +157,7 @@ class CappedRows:
         messages, flags = self.misfits(refused[:width]), list(refused[width:])
         if counts is not None and flags.pop(0):
             messages.append(refused_counts(counts))
-        messages += self.unit_misfits(*flags)
+        messages += unit_misfits(str(self._unit.column), *flags)
         option = "" if counts is None else f" --counts {shlex.quote(counts)}"
         raise_together(messages, SEE_ALL_CAUSES.format(option=option))
         if counts is not None and total > LARGEST_TOTAL:
@@ -181,14 +181,6 @@ class CappedRows:
     def misfits(self, refused: Sequence[bool]) -> list[str]:
         """A message for each column that holds a refused value."""
         return [refusal(column) for column, bad in zip(self.columns, refused, strict=True) if bad]
-
-    def unit_misfits(self, orphans: bool = False, rounded: bool = False) -> list[str]:
-        """A message if some rows have no id, and one if some ids may have been rounded."""
-        missing = (
-            f"the unit column {self._unit.column!r} is missing in some rows (how many is private); "
-            "fill it in or leave these rows out of the source"
-        )
-        return [missing] * orphans + [rounded_ids(str(self._unit.column))] * rounded
 
     def _kept(self, encoded: str, numbers: Sequence[str]) -> str:
         """SQL of the rows that are kept of each unit, ordered by their codes and then by these numbers."""
@@ -253,7 +245,12 @@ def declare_texts(session: Any, source: RowSource, encodings: Sequence[tuple[Nam
     """Declare in a session the texts that the encodings look up."""
     for names, encoding in encodings:
         if encoding.texts:
-            attempt(partial(source.dialect.declare_texts, session, names.texts, encoding.texts), source.failure)
+            declare_words(session, source, names.texts, encoding.texts)
+
+
+def declare_words(session: Any, source: RowSource, name: str, words: Sequence[str]) -> None:
+    """Declare in a session some texts under a name; a failure becomes a message that does not quote the engine."""
+    attempt(partial(source.dialect.declare_texts, session, name, words), source.failure)
 
 
 def exact_digits(value: Number) -> str | None:
@@ -280,6 +277,15 @@ def exact_digits(value: Number) -> str | None:
         return float.__repr__(value)
     # not `str`, which rounds under numpy's legacy print options
     return _exact(decimal.Decimal(np.format_float_scientific(value)))
+
+
+def unit_misfits(name: str, orphans: bool = False, rounded: bool = False) -> list[str]:
+    """A message if some rows have no id in the unit column, and one if some ids may have been rounded."""
+    missing = (
+        f"the unit column {name!r} is missing in some rows (how many is private); fill it in or leave these rows out "
+        "of the source"
+    )
+    return [missing] * orphans + [rounded_ids(name)] * rounded
 
 
 def rounded_ids(name: str) -> str:

@@ -30,9 +30,8 @@ import pyarrow as pa
 
 from hush.core.arrays import Integers
 from hush.core.errors import ReplayError
-from hush.privacy.discovery import KeyDiscovery
 from hush.privacy.events import Event
-from hush.privacy.gate import Request, Scorer, watch
+from hush.privacy.gate import DiscoveryLaw, Request, Scorer, watch
 from hush.privacy.sensitivity import Sensitivity
 
 MOST_PASSES = 8  # over the same table, until its caches are filled
@@ -68,7 +67,7 @@ class Recorder:
         return output
 
     def discovered(
-        self, law: KeyDiscovery, keys: int, exact: Mapping[Any, int], draw: Callable[[], tuple[Any, ...]]
+        self, law: DiscoveryLaw, keys: int, exact: Mapping[Any, int], draw: Callable[[], tuple[Any, ...]]
     ) -> tuple[Any, ...]:
         output = draw()
         self.passages.append(Passage("discovery", fingerprint((law, keys)), dict(exact), output))
@@ -109,7 +108,7 @@ class Replayer:
         return recorded.output
 
     def discovered(
-        self, law: KeyDiscovery, keys: int, exact: Mapping[Any, int], draw: Callable[[], tuple[Any, ...]]
+        self, law: DiscoveryLaw, keys: int, exact: Mapping[Any, int], draw: Callable[[], tuple[Any, ...]]
     ) -> tuple[Any, ...]:
         """The same discovery must come, with at most `keys` counts that differ, by one each."""
         recorded = self._next("discovery", fingerprint((law, keys)))

@@ -21,6 +21,7 @@ from hush.core.errors import DataError, HushError, SizeError
 from hush.core.validation import check_number
 from hush.schema.column import LARGEST_INTEGER
 from hush.schema.number_spelling import NumberSpelling
+from hush.schema.text_folding import CAPITALS, CASE, SMALL_LETTERS, SPACE_RUN, SPACES
 from hush.tables.scan_plan import EMBEDDED_COSTS, EngineCosts
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ NUMBER_PATTERN = (
 Result = TypeVar("Result")
 Expression = Callable[[str], str]  # SQL of an expression -> SQL of another one
 Explain = Callable[[str], str]  # turns the text of an engine's error into a message that does not quote it
-WHITESPACE = "".join(chr(point) for point in range(0x3001) if chr(point).isspace())  # what str.strip() removes
 OUT_OF_MEMORY = frozenset({"MemoryError", "ArrowMemoryError", "OutOfMemoryException"})  # Python's, Arrow's, DuckDB's
 DEFAULT_TIMEOUT, LARGEST_TIMEOUT = 3600.0, 2_000_000  # seconds of one statement
 RUST_PANIC = "PanicException"  # raised by Rust code such as polars; a BaseException, but no Exception
@@ -234,13 +234,21 @@ class Dialect(ABC):
         """The bytes of a text literal."""
         return self.as_bytes(self.literal(text))
 
-    def without(self, x: str, pattern: str) -> str:
-        """A text without the parts that match a pattern."""
-        return f"regexp_replace({x}, {self.literal(pattern)}, '', 'g')"
+    def replaced(self, x: str, pattern: str, by: str = "") -> str:
+        """A text with another one in place of every part that matches a pattern."""
+        return f"regexp_replace({x}, {self.literal(pattern)}, {self.literal(by)}, 'g')"
+
+    def folded(self, x: str, ignore: Sequence[str]) -> str:
+        """`text_folding.folded` of a text; most texts are ASCII, whose capitals every engine folds alike and fast."""
+        x = self.trimmed(x)
+        if CASE in ignore:
+            small = f"translate({x}, {self.literal(CAPITALS)}, {self.literal(SMALL_LETTERS)})"
+            x = f"(CASE WHEN octet_length({self.as_bytes(x)}) = length({x}) THEN lower({x}) ELSE {small} END)"
+        return self.replaced(x, SPACE_RUN, " ") if SPACES in ignore else x
 
     def spelled_number_or_null(self, x: str, spelling: NumberSpelling) -> str:
         """The number that a trimmed text spells in a given spelling; NULL if it spells none."""
-        plain = f"replace({self.without(x, spelling.dropped)}, {self.literal(spelling.decimal)}, '.')"
+        plain = f"replace({self.replaced(x, spelling.dropped)}, {self.literal(spelling.decimal)}, '.')"
         return (
             f"CASE WHEN {self.matches(x, spelling.pattern)} THEN {self.number_or_null(plain)} "
             f"WHEN {self.matches(x, '[^0-9]*')} THEN {self.number_or_null(x)} END"

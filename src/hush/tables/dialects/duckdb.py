@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from hush.core.errors import DataError
 from hush.schema.stamps import ANY_DAY
+from hush.schema.text_folding import WHITESPACE
 from hush.tables.dialects.dialect import (
     HASH_DIGITS,
     HASH_KEY,
-    WHITESPACE,
     Dialect,
     Explain,
     Family,

@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from hush.core.errors import DataError
 from hush.schema.stamps import ANY_DAY
+from hush.schema.text_folding import WHITESPACE
 from hush.tables.dialects.dialect import (
     CLOCK_PATTERN,
     DAY_PATTERN,
     HASH_DIGITS,
     HASH_KEY,
     NUMBER_PATTERN,
-    WHITESPACE,
     ZONE_PATTERN,
     Dialect,
     Explain,

@@ -18,13 +18,13 @@ import pyarrow as pa
 from hush.core.errors import DataError
 from hush.schema.column import LARGEST_INTEGER
 from hush.schema.stamps import ANY_DAY
+from hush.schema.text_folding import WHITESPACE
 from hush.tables.dialects.dialect import (
     CLOCK_PATTERN,
     DAY_PATTERN,
     HASH_DIGITS,
     HASH_KEY,
     NUMBER_PATTERN,
-    WHITESPACE,
     ZONE_PATTERN,
     Dialect,
     Explain,
@@ -140,8 +140,8 @@ class Spark(Dialect):
         spaces = "".join(f"\\u{ord(space):04x}" for space in WHITESPACE)
         return f"btrim({x}, '{spaces}')"
 
-    def without(self, x: str, pattern: str) -> str:
-        return f"regexp_replace({x}, {self.literal(pattern)}, '')"
+    def replaced(self, x: str, pattern: str, by: str = "") -> str:
+        return f"regexp_replace({x}, {self.literal(pattern)}, {self.literal(by)})"
 
     def as_moment(self, x: str) -> str:
         return (

@@ -1,0 +1,400 @@
+"""DiscoveryJob: one discovery from its draft to a schema, with checks, charges, a partial file and resuming.
+
+The order is: rows per unit, levels of categories, noisy counts of the public wide grids of all other columns at once,
+noisy counts of finer grids inside the ranges that were found. The last step spends what is left. Bounds, bins and
+points are then computed from the noisy counts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hush.core.errors import BudgetError, DataError, InterruptedRelease, SchemaError, printable
+from hush.core.memory import memory_limit as bytes_of
+from hush.core.rational import float_up
+from hush.core.unit import Unit
+from hush.discovery.discovery_record import GRID_NAMES, DiscoveryRecord, GridName
+from hush.discovery.discovery_step import FoundColumn
+from hush.discovery.found_columns import HALF, GridCounts, found_column, second_grid
+from hush.discovery.found_range import NoisyLevels
+from hush.discovery.public_grids import counted_column, wide_grid
+from hush.mechanisms.release_job import check_charged
+from hush.privacy.account import Allowance, used_up
+from hush.privacy.budget import Budget
+from hush.privacy.events import compose, price
+from hush.privacy.exact_sampling import Entropy
+from hush.privacy.gate import Gate, MarginalQuery, Request
+from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
+from hush.privacy.noise import Noise, law_costing
+from hush.privacy.sensitivity import ONE_CELL, Neighbours, Sensitivity, sensitivity
+from hush.release.statement import Statement
+from hush.schema.column import Column
+from hush.schema.column_kinds import Categorical
+from hush.schema.discovery_draft import LEVELS, Draft, OpenColumn
+from hush.schema.provenance import Discovery
+from hush.schema.schema import Schema
+from hush.schema.stamps import Stamp
+from hush.tables.dialects.duckdb import DUCKDB
+from hush.tables.read import counted_table, open_source
+from hush.tables.sources import RowSource
+
+UNIT_SHARE = Fraction(1, 10)  # of the budget, for the cap on rows per unit: one histogram of few levels
+WIDE_SHARE = Fraction(1, 3)  # of what ordered columns get; bins need finer counts than bounds
+MOST_ROWS_HIDDEN = 10  # a level that holds one row in ten must not hide in the noise
+ROWS_WITHOUT_A_GUESS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsOf:
+    """Where the rows of a discovery are: a source that `hush.read` takes, and its options."""
+
+    source: Any
+    table: str | None = None
+    query: str | None = None
+    where: str | None = None
+    counts: str | None = None
+    timeout: float | None = None
+    engine: str = "auto"
+    memory_limit: int | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryOutcome:
+    """The schema that was found, what was found in plain words, and the names of columns in which nothing was."""
+
+    schema: Schema
+    notes: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass
+class DiscoveryJob:
+    """Spend a budget on the open entries of a draft, once, and keep what was paid for whatever happens.
+
+    `ledger` records every charge for good, under `dataset` and `name`; a new one is created with the budget as its cap.
+    `partial` is the file that keeps what was paid for until the schema is complete; `resume` is such a file, or the
+    record of an interrupted job. `rows` is a public guess of the number of rows: a budget that could find nothing in so
+    many is refused. With `within` the charges go to that account, whose budget the discovery shares with a release.
+    `entropy` is for tests: a schema found with seeded noise is marked `from_private_data`.
+
+    Privacy: the budget, under `neighbours`, for the units of the draft. All checks come before the first charge.
+    """
+
+    rows_of: RowsOf
+    draft: Draft
+    budget: Budget
+    ledger: str | Path | Ledger | None = None
+    dataset: str = "default"
+    name: str = "discovery"
+    partial: Path | None = None
+    resume: Path | DiscoveryRecord | None = None
+    rows: int | None = None
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    within: Allowance | None = None
+    entropy: Entropy | None = None
+    progress: Callable[[float], None] | None = None
+    record: DiscoveryRecord = field(init=False, repr=False)
+
+    def run(self) -> DiscoveryOutcome:
+        """Check, charge, count and find; InterruptedRelease carries the record if the run is stopped."""
+        self.draft.require_open()
+        self._check_budget()
+        opened = self._open()
+        with opened.snapshot():
+            account, book = self._open_account()
+            try:
+                self._measure(opened, account, book)
+            except KeyboardInterrupt:
+                if not account.events:
+                    raise
+                self._keep(account, book)
+                where = "" if self.partial is None else f" in {self.partial}"
+                raise InterruptedRelease(
+                    f"the discovery was interrupted; what was paid for is kept{where}, and resuming pays for nothing "
+                    "twice",
+                    release=self.record,
+                ) from None
+            except BaseException:
+                if account.events:
+                    self._keep(account, book)
+                raise
+        return self.outcome()
+
+    # Checks, before anything is charged
+
+    @property
+    def counted(self) -> tuple[OpenColumn, ...]:
+        """The open columns whose levels are in an order: bounds, bins or granularity are found from counts."""
+        return tuple(column for column in self.draft.open_columns if LEVELS not in column.open)
+
+    @property
+    def listed(self) -> tuple[OpenColumn, ...]:
+        """The open columns whose levels are to be found."""
+        return tuple(column for column in self.draft.open_columns if LEVELS in column.open)
+
+    def share_of_columns(self) -> Fraction:
+        """The share of the budget that columns get, apart from the cap on rows per unit."""
+        return 1 - UNIT_SHARE if self.draft.open_unit and self.draft.open_columns else Fraction(1)
+
+    def _check_budget(self) -> None:
+        """Refuse a budget under which even a level of many rows would hide in the noise."""
+        if not self.counted or self.resume is not None:
+            return
+        rows = ROWS_WITHOUT_A_GUESS if self.rows is None else self.rows
+        hidden = self._hidden_rows(self.budget)
+        if hidden * MOST_ROWS_HIDDEN <= rows:
+            return
+        enough, excess = self.budget, Fraction(hidden * MOST_ROWS_HIDDEN / rows)
+        while excess > 1:
+            factor = excess if self.budget.pure else excess**2
+            enough = enough.covering(enough.limit * factor * Fraction(101, 100))
+            excess = Fraction(self._hidden_rows(enough) * MOST_ROWS_HIDDEN / rows)
+        guess = "a million rows" if self.rows is None else f"{rows:,} rows"
+        raise BudgetError(
+            f"{self.budget}: too small to find anything in {len(self.draft.open_columns)} columns: noise would hide a "
+            f"level that holds {hidden:,.0f} rows, which is more than one in {MOST_ROWS_HIDDEN} of {guess}; about the "
+            f"least budget that can is {enough}; or discover fewer columns"
+        )
+
+    def _hidden_rows(self, budget: Budget) -> float:
+        """How many rows of one level of a wide grid the noise may hide under a budget."""
+        each = self.share_of_columns() / len(self.draft.open_columns)
+        bound = sensitivity(ONE_CELL, max_rows=self.draft.unit.max_rows, neighbours=self.neighbours)
+        law = law_costing(budget.limit * each * WIDE_SHARE, budget, bound)
+        levels = max(counted_column(wide_grid(column)).levels for column in self.counted)
+        tests = 2 * levels * (levels.bit_length() + 1)
+        return NoisyLevels(np.zeros(1, dtype=np.int64), law).noise_bound(1, HALF / tests)
+
+    def _open(self) -> RowSource:
+        """The source, without reading rows; refuses one that cannot be read several times."""
+        given = self.rows_of
+        grids = [
+            Categorical(name=column.name, values=("?",), other=True) if LEVELS in column.open else wide_grid(column)
+            for column in self.draft.open_columns
+        ]
+        # without an open column the cap on rows alone is found; any column of the draft then serves
+        closed = [column for column in self.draft if not isinstance(column, OpenColumn)]
+        schema = Schema(grids or closed[:1], unit=self.draft.unit)
+        connect = partial(DUCKDB.connect, bytes_of(given.memory_limit) // 2)
+        opened = open_source(
+            given.source,
+            schema,
+            given.table,
+            given.query,
+            connect,
+            where=given.where,
+            counts=given.counts,
+            timeout=given.timeout,
+        )
+        if opened.once:
+            raise DataError(
+                f"{opened.name} can be read only once, and a discovery reads the rows several times; save them to a "
+                "file first"
+            )
+        return opened
+
+    def _open_account(self) -> tuple[Allowance, Ledger | None]:
+        """The account and its ledger, after all checks; the record of the run to resume, or a new one."""
+        earlier = DiscoveryRecord.load(self.resume) if isinstance(self.resume, Path) else self.resume
+        if earlier is not None:
+            self._check_resumable(earlier)
+        elif self.partial is not None and self.partial.exists():
+            raise DataError(
+                f"{self.partial} keeps what an interrupted discovery has paid for; resume it, or delete it to lose that"
+            )
+        book = None if self.ledger is None else open_ledger(self.ledger, self.budget, dataset=self.dataset)
+        terms = terms_of(self.neighbours, self.draft.unit)
+        account = open_account(self.budget, book, release=self.name, terms=terms, within=self.within)
+        if earlier is not None:
+            account.resume(earlier.statement.event)
+            if self.within is not None:
+                self.within.resume(earlier.statement.event)
+            if book is not None and not used_up(book.remaining, self.budget.limit):
+                account.lower(book.remaining)
+            self.record = earlier.copy()
+        else:
+            self.record = DiscoveryRecord(self.draft.fingerprint, self._statement(account, book, seeded=False))
+        return account, book
+
+    def _check_resumable(self, earlier: DiscoveryRecord) -> None:
+        """Refuse the record of another draft, budget or unit, or one that was charged elsewhere."""
+        promise = earlier.statement
+        differing = {
+            "draft": earlier.draft != self.draft.fingerprint,
+            "budget": promise.budget != self.budget,
+            "neighbours": promise.neighbours is not self.neighbours,
+            "unit": promise.unit != self.draft.unit,
+        }
+        wrong = [what for what, differs in differing.items() if differs]
+        if wrong:
+            raise DataError(
+                f"the discovery to resume is another one: not the same {' and '.join(wrong)}; resume it with the draft "
+                "and the budget that it started with"
+            )
+        check_charged(promise, earlier.dataset, self.ledger, self.dataset, "the discovery")
+
+    # Charges and counts
+
+    def _measure(self, opened: RowSource, account: Allowance, book: Ledger | None) -> None:
+        """Spend the account, step by step; steps that the record holds are not repeated."""
+        keep = partial(self._keep, account, book)
+        if self.draft.open_unit or self.listed:
+            self._discover_keys(opened, account, keep)
+        wide = {column.name: wide_grid(column) for column in self.counted}
+        listed, total = len(self.listed), len(self.draft.open_columns)
+        left = self.budget.limit * self.share_of_columns() * Fraction(total - listed, max(total, 1))
+        self._count(opened, account, "wide", wide, left * WIDE_SHARE, keep)
+        fine = {}
+        for column in self.counted:
+            grid = second_grid(column, self.grid_counts("wide", column))
+            if grid is not None:
+                fine[column.name] = grid
+        self._count(opened, account, "fine", fine, account.remaining, keep)
+
+    def _discover_keys(self, opened: RowSource, account: Allowance, keep: Callable[[], None]) -> None:
+        """The cap on rows per unit, then the levels of categories; each is kept as soon as it is found."""
+        raise BudgetError("levels and rows per unit cannot be discovered yet")
+
+    @property
+    def unit(self) -> Unit:
+        """The privacy unit, with the cap that was found."""
+        found = self.record.unit
+        return self.draft.unit if found is None else replace(self.draft.unit, max_rows=found.max_rows)
+
+    def _count(
+        self,
+        opened: RowSource,
+        account: Allowance,
+        grid_name: GridName,
+        grids: Mapping[str, Column | Stamp],
+        cost: Fraction,
+        keep: Callable[[], None],
+    ) -> None:
+        """Noisy counts of one grid of every column that the record lacks, with one charge, before any is counted."""
+        missing = {name: grid for name, grid in grids.items() if (grid_name, name) not in self.record.counts}
+        if not missing:
+            return
+        each = min(cost, account.remaining) / (len(grids) if cost < account.remaining else len(missing))
+        if used_up(each, self.budget.limit):
+            raise BudgetError(
+                "nothing is left to count with: the discovery was interrupted after its last charge; discover anew "
+                "with a budget of its own"
+            )
+        table = counted_table(
+            opened,
+            Schema(missing.values(), unit=self.unit),
+            engine=self.rows_of.engine,
+            memory_limit=bytes_of(self.rows_of.memory_limit),
+        )
+        with table.snapshot():
+            gate = Gate(table, account, neighbours=self.neighbours, entropy=self.entropy)
+            queries = [MarginalQuery((counted_column(grid).name,)) for grid in missing.values()]
+            requests = [Request(query, law_costing(each, self.budget, gate.bound(query))) for query in queries]
+            note = f"discovery: {grid_name} grids of {len(missing)} columns"
+            try:
+                for name, answer in zip(missing, gate.measure(requests, note=note), strict=True):
+                    self.record.counts[grid_name, name] = answer.raw, requests[0].noise
+            finally:
+                seeded = self.record.statement.seeded or not gate.private
+                self.record.statement = replace(self.record.statement, seeded=seeded)
+        keep()
+        if self.progress is not None:
+            self.progress(float(1 - account.remaining / self.budget.limit))
+
+    def _keep(self, account: Allowance, book: Ledger | None) -> None:
+        """Put what was spent on record, and write the record to the partial file."""
+        self.record.statement = self._statement(account, book, seeded=self.record.statement.seeded)
+        self.record.dataset = None if book is None else book.dataset
+        if self.partial is not None:
+            self.record.save(self.partial)
+
+    def _statement(self, account: Allowance, book: Ledger | None, *, seeded: bool) -> Statement:
+        return Statement(
+            budget=self.budget,
+            neighbours=self.neighbours,
+            unit=self.draft.unit,
+            event=account.events[0] if len(account.events) == 1 else compose(account.events),
+            seeded=seeded,
+            ledger_head=None if book is None else book.head,
+        )
+
+    # Post-processing
+
+    def grid_counts(self, grid_name: GridName, column: OpenColumn) -> GridCounts:
+        """The noisy counts of a grid of a column; the grid follows from the draft and earlier counts."""
+        rows, law = self.record.counts[grid_name, column.name]
+        grid = wide_grid(column) if grid_name == "wide" else second_grid(column, self.grid_counts("wide", column))
+        assert grid is not None  # noqa: S101
+        if len(rows) != counted_column(grid).size:
+            raise DataError(f"the counts on record of {column.name!r} do not fit its grid; discover anew")
+        return GridCounts(grid, rows, law)
+
+    def outcome(self) -> DiscoveryOutcome:
+        """The schema that the record leads to; computed from what was released alone."""
+        found: dict[str, Column | Stamp] = {}
+        notes, left_out = [], []
+        if self.record.unit is not None:
+            notes.append(f"rows per unit: {self.record.unit.provenance.note}")
+        for column in self.draft.open_columns:
+            result = self.record.columns.get(column.name) or self._counted_column(column)
+            if result is None:
+                left_out.append(column.name)
+                notes.append(
+                    f"{printable(column.name)}: nothing was found, so the column is left out of the schema; its values "
+                    "are all missing, or too few rows hold one for this budget"
+                )
+                continue
+            drafted = self.record.statement.seeded or not result.private
+            found[column.name] = replace(result.column, from_private_data=drafted)
+            notes.append(f"{printable(column.name)}: {result.provenance.note}")
+        if len(left_out) == len(self.draft.columns):
+            raise DataError(
+                "nothing was found in any column: all values are missing, or there are too few rows for this budget; "
+                "what was paid for is kept, and a larger budget would have to start anew"
+            )
+        draft = (
+            replace(self.draft, columns=tuple(column for column in self.draft if column.name not in left_out))
+            if left_out
+            else self.draft
+        )
+        try:
+            schema = draft.closed(found, self.unit)
+        except SchemaError as error:
+            schema = replace(draft, rules=None).closed(found, self.unit)
+            notes.append(f"The rules of the draft do not fit what was found and are left out: {error}")
+        run = Discovery(
+            budget=tuple(self.budget.to_dict().items()),
+            neighbours=self.neighbours.value,
+            ledger_head=self.record.statement.ledger_head,
+            max_rows=None if self.record.unit is None else self.record.unit.provenance,
+        )
+        stated = Schema(declared_columns(schema), unit=schema.unit, constraints=schema.constraints, discovery=run)
+        return DiscoveryOutcome(stated, tuple(notes), tuple(left_out))
+
+    def _counted_column(self, column: OpenColumn) -> FoundColumn | None:
+        """A column of numbers or days from its noisy counts, with what they cost."""
+        grids = {
+            grid: self.grid_counts(grid, column) for grid in GRID_NAMES if (grid, column.name) in self.record.counts
+        }
+        if "wide" not in grids:
+            return None
+        bound = sensitivity(ONE_CELL, max_rows=self.unit.max_rows, neighbours=self.neighbours)
+        spent = sum((self._amount(counts.law, bound) for counts in grids.values()), Fraction(0))
+        return found_column(column, grids["wide"], grids.get("fine"), cost=float_up(spent), cost_unit=self.budget.unit)
+
+    def _amount(self, law: Noise, bound: Sensitivity) -> Fraction:
+        """What one table with this noise costs, in the unit of the budget."""
+        return Fraction(self.budget.spent(price(law.event(bound))))
+
+
+def declared_columns(schema: Schema) -> list[Column | Stamp]:
+    """The columns of a schema as declared: times as a whole, not their parts."""
+    columns = [column if column.part is None else column.part.stamp for column in schema]
+    return list(dict.fromkeys(columns))

@@ -1,0 +1,104 @@
+"""Found range: which levels of an ordered column hold rows, judged by noisy counts, and how much may lie outside.
+
+A run of L levels in a row holds rows if its noisy count exceeds t_L, what noise alone exceeds with a chance of at most
+`failure` over all runs that are asked. Runs of 1, 2, 4, ... levels are asked, so that rows spread thinly over many
+levels are found as well as rows that share one. The range begins with the first level at which such a run ends and
+before which no more than the share `trim` of the rows was counted; from the other end likewise.
+
+Everything here is computed from noisy counts: it is post-processing and costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hush.core.arrays import Floats, Integers
+from hush.privacy.noise import Noise
+
+TRIM = 0.001  # of the rows may lie beyond each bound, even where noise is small
+BETA = 0.001  # the chance, over the noise, that a column's statement is wrong
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyLevels:
+    """Noisy counts of the levels of a column in order, without missing, and the law of their noise."""
+
+    rows: Integers
+    law: Noise
+
+    @property
+    def total(self) -> float:
+        """The estimated number of rows in all levels."""
+        return float(self.rows.sum())
+
+    def noise_bound(self, levels: int, chance: float) -> float:
+        """What the summed noise of some levels exceeds with at most this chance; Chernoff's bound.
+
+        sqrt(2 v x) for Gaussian noise and sqrt(2 v x) + b x for Laplace noise of scale b, with x = log(1/chance) and
+        v the variance of the sum. Discrete noise has lighter tails than continuous noise of the same parameter.
+        """
+        x = math.log(1 / chance)
+        if self.law.name == "gaussian":
+            return math.sqrt(2 * levels * float(self.law.variance_parameter) * x)  # type: ignore[attr-defined]
+        scale = float(self.law.scale)  # type: ignore[attr-defined]
+        return math.sqrt(4 * levels * scale**2 * x) + scale * x
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRange:
+    """Levels first .. last; with probability 1 - failure at most the share `outside` of the rows is in other levels."""
+
+    first: int
+    last: int
+    outside: float
+
+
+def found_range(
+    noisy: NoisyLevels, *, trim: float = TRIM, failure: float = BETA, skip_ends: bool = False
+) -> FoundRange | None:
+    """The range of levels that hold rows; None if no run of levels does.
+
+    `skip_ends` leaves the first and the last level out, which hold whatever lies beyond the grid: they are part of no
+    range, and count as outside.
+    """
+    levels = len(noisy.rows)
+    edge = int(skip_ends and levels > 2)
+    inner = noisy.rows[edge : levels - edge].astype(np.float64)
+    tests = 2 * (len(inner) * (len(inner).bit_length() + 1) + 2)
+    chance = failure / tests
+    most = trim * max(noisy.total, 0.0)
+    first = _first_held(inner, noisy, chance, most)
+    last = _first_held(inner[::-1], noisy, chance, most)
+    if first is None or last is None:
+        return None
+    last = len(inner) - 1 - last
+    if first > last:  # both ends lie in one clump that was trimmed from either side
+        first, last = last, first
+    # How much may lie outside: noisy counts plus what noise may hide.
+    below, above = noisy.rows[: edge + first].astype(np.float64), noisy.rows[edge + last + 1 :].astype(np.float64)
+    hidden = sum(
+        max(0.0, float(side.sum()) + noisy.noise_bound(len(side), chance)) for side in (below, above) if len(side)
+    )
+    rows = max(1.0, noisy.total - noisy.noise_bound(levels, chance), hidden)
+    return FoundRange(edge + first, edge + last, min(1.0, hidden / rows))
+
+
+def _first_held(rows: Floats, noisy: NoisyLevels, chance: float, most: float) -> int | None:
+    """The first level of the first run that holds rows, once more than `most` rows may have been passed."""
+    sums = np.concatenate([[0.0], np.cumsum(rows)])
+    start: int | None = None
+    ended = len(rows)
+    length = 1
+    while length <= len(rows):
+        held = sums[length:] - sums[:-length] > noisy.noise_bound(length, chance)
+        reach = np.arange(length, len(rows) + 1)
+        held &= sums[length:] + np.sqrt(reach) * noisy.noise_bound(1, chance) > most
+        if held.any():
+            end = int(np.argmax(held)) + length
+            if end < ended:  # shorter runs that end at the same level come first and win
+                ended, start = end, end - length
+        length *= 2
+    return start

@@ -1,0 +1,163 @@
+"""Guessed draft: a draft for people in a hurry, from public facts alone: names, declared types, and what they state.
+
+Values are never looked at. What was assumed is listed in plain words, so that it can be checked before anything is
+spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hush.core.errors import SchemaError, close_match, printable, shown
+from hush.core.unit import ROW, Unit
+from hush.schema.column import Column
+from hush.schema.column_kinds import Categorical, Integer, Numeric
+from hush.schema.discovery_draft import (
+    BINS,
+    BOUNDS,
+    GRANULARITY,
+    LEVELS,
+    Draft,
+    OpenColumn,
+    read_draft_column,
+)
+from hush.schema.provenance import DISCOVER
+from hush.schema.schema import Schema
+from hush.schema.stamps import Stamp
+from hush.tables.column_profiles import UNKNOWN, UNSUPPORTED
+from hush.tables.dialects.dialect import is_a
+from hush.tables.drafting import declared_kinds, kind_from_name, names_a_unit, whole_source
+
+OPEN_ENTRIES: dict[str, dict[str, Any]] = {  # what is left open in a column of each kind
+    "categorical": {LEVELS: DISCOVER},
+    "boolean": {},
+    "integer": {BOUNDS: DISCOVER},
+    "numeric": {BOUNDS: DISCOVER, BINS: DISCOVER},
+    "date": {BOUNDS: DISCOVER, GRANULARITY: DISCOVER},
+    "timestamp": {BOUNDS: DISCOVER, GRANULARITY: DISCOVER, "parts": ["date", "hour"]},
+    "time": {"parts": ["hour"]},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GuessedDraft:
+    """A draft, what was assumed to make it, one sentence each, and the columns that it leaves out."""
+
+    draft: Draft
+    assumed: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+def guessed_draft(
+    data: Any,
+    *,
+    schema: Schema | Mapping[str, Any] | None = None,
+    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    unit: Unit = ROW,
+    table: str | None = None,
+    query: str | None = None,
+) -> GuessedDraft:
+    """The draft that names and declared types suggest for a frame, a file or a database.
+
+    `schema` has columns that are known: a schema, or a mapping of names to columns or to what their tables in a schema
+    file hold, open entries included. `bounds` has the bounds of columns whose bins alone are to be found, such as
+    {"age": (0, 120)}. Columns whose names say that they are ids are left out, as are types that hush cannot count.
+
+    Privacy: reads names and declared types, no row.
+
+    >>> import pyarrow as pa
+    >>> guess = guessed_draft(pa.table({"id": [7], "age": [31], "sex": ["f"]}), bounds={"age": (0, 120)})
+    >>> [column.name for column in guess.draft], guess.left_out
+    (['age', 'sex'], ('id',))
+    """
+    source = whole_source(data, table=table, query=query)
+    known = _known_columns(schema)
+    given = dict(bounds or {})
+    for name in [*known, *given]:
+        if name not in source.columns:
+            near = close_match(name, source.columns)
+            hint = f"did you mean {near!r}?" if near else "check its spelling"
+            raise SchemaError(f"the data have no column {shown(name)}; {hint}")
+    columns: list[Column | Stamp | OpenColumn] = []
+    assumed: list[str] = []
+    left_out: list[str] = []
+    for name, declared in zip(source.columns, declared_kinds(source), strict=True):
+        if name == unit.column:
+            continue
+        if name in known:
+            if name in given:
+                raise SchemaError(f"column {name!r} is in schema and in bounds; keep one")
+            columns.append(known[name])
+            continue
+        if declared == UNSUPPORTED or (names_a_unit(name) and name not in given):
+            reason = "hush cannot count its type" if declared == UNSUPPORTED else "its name says that it is an id"
+            left_out.append(name)
+            assumed.append(f"{printable(name)}: left out, since {reason}")
+            continue
+        kind = kind_from_name(name) if declared == UNKNOWN else declared
+        entries = {"kind": kind, **OPEN_ENTRIES[kind]}
+        said = f"{kind}, judged by its name" if declared == UNKNOWN else f"{kind}, as its type says"
+        if name in given:
+            entries |= _bounded(name, kind, given[name])
+            said += f", {shown(given[name][0])} to {shown(given[name][1])} as given"
+        if (levels := _declared_levels(data, name)) is not None:
+            columns.append(Categorical(name=name, values=levels, missing=True))
+            assumed.append(f"{printable(name)}: categorical, with the {len(levels):,} levels that its type declares")
+            continue
+        if not _never_missing(data, name):
+            entries["missing"] = True
+            said += "; cells may be missing"
+        columns.append(read_draft_column(name, entries))
+        assumed.append(f"{printable(name)}: {said}")
+    protected = "one row" if unit.column is None else f"all rows of one {printable(unit.column)}"
+    assumed.append(f"Protected: {protected}. If a person may have several rows, name the id column.")
+    return GuessedDraft(Draft(columns=tuple(columns), unit=unit), tuple(assumed), tuple(left_out))
+
+
+def _known_columns(schema: Schema | Mapping[str, Any] | None) -> dict[str, Column | Stamp | OpenColumn]:
+    """The columns that the caller states, by the name of their column in the table."""
+    if schema is None:
+        return {}
+    if isinstance(schema, Schema):
+        parts = [column if column.part is None else column.part.stamp for column in schema]
+        return {column.name: column for column in parts}
+    if not isinstance(schema, Mapping):
+        raise SchemaError(f"schema = {shown(schema)}: expected a Schema, or a mapping of column names to columns")
+    return {column.name: column for column in Draft.of(schema).columns}
+
+
+def _bounded(name: str, kind: str, bounds: Any) -> dict[str, Any]:
+    """The entries of a column with given bounds; values outside are clamped."""
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise SchemaError(f"bounds of {name!r} = {shown(bounds)}: expected two values, such as (0, 120)")
+    if kind in (Integer.kind, Numeric.kind):
+        low, high = bounds
+        if kind == Integer.kind:
+            low, high = int(low), int(high)
+        return {"low": low, "high": high, BINS: DISCOVER, "outside": "clamp"}
+    if kind in ("date", "timestamp"):
+        return {"start": bounds[0], "end": bounds[1], "outside": "clamp"}
+    raise SchemaError(f"bounds of {name!r}: a {kind} column has no bounds; declare it in schema=")
+
+
+def _declared_levels(data: Any, name: str) -> tuple[str, ...] | None:
+    """The levels that a type declares, apart from the rows: those of a polars Enum.
+
+    pandas and polars take the categories of their categorical types from the rows, so these are private.
+    """
+    if is_a(data, "polars", "DataFrame") and type(data.schema[name]).__name__ == "Enum":
+        return tuple(map(str, data.schema[name].categories))
+    return None
+
+
+def _never_missing(data: Any, name: str) -> bool:
+    """Whether the type of a column rules out missing cells: plain integers and booleans of pandas, `nullable=False`."""
+    if isinstance(data, pa.Table):
+        return not data.schema.field(name).nullable
+    if is_a(data, "pandas", "DataFrame"):
+        return getattr(data[name].dtype, "kind", "O") in "iub" and not hasattr(data[name].dtype, "na_value")
+    return False

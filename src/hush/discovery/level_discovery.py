@@ -1,0 +1,180 @@
+"""Level discovery: the values of a categorical column that enough units hold, joined to those that are known.
+
+Values are compared after public rules (`ignore`), which the found column keeps, so that every later read applies them.
+Everything that is not found counts for `other`.
+
+The law is one noisy threshold for all values (`NoisyThreshold`). A value needs about sigma sqrt(2 log(1/delta))
+units, where m values per unit have sigma^2 = m / (2 rho). Optimal bits for single values [Desfontaines et al. 2022] at
+the same rho need sigma log(1/delta) units: at delta = 1e-10 that is 23 sigma instead of 6.4 sigma. Bits alone, with the
+whole epsilon of a budget for one column and one value per unit, would need fewer units than a threshold with that
+budget; but the rest of a discovery and the release would have no budget left, and bits come without counts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+from hush.core.errors import BudgetError, HushError
+from hush.core.validation import check_whole
+from hush.discovery.discovery_step import DiscoveryStep, FoundColumn, charged_cost
+from hush.privacy.events import compose
+from hush.privacy.gate import Gate, MarginalQuery, Request
+from hush.privacy.noise import Noise, law_costing
+from hush.privacy.noisy_threshold import LEAST_DELTA, NoisyThreshold
+from hush.privacy.sensitivity import ONE_CELL, Neighbours, Sensitivity, sensitivity
+from hush.schema.column import MISSING_LABEL, OTHER_LABEL, OTHER_VALUE, Value
+from hush.schema.column_kinds import Categorical
+from hush.schema.discovery_draft import OpenColumn
+from hush.schema.provenance import Discovered
+from hush.tables.discovery_sources import DistinctValues
+
+LARGEST_THRESHOLD = 1_000_000  # units; a budget with which a value needs more finds nothing in any table
+TOTAL_SHARE = Fraction(1, 20)  # of the cost, for the noisy number of all values, which tells what was missed
+MOST_MISSED = 0.5  # a larger share of values in `other` gets advice
+RESERVED_TEXTS = (OTHER_VALUE, OTHER_LABEL, MISSING_LABEL)  # a level of each column, so never a value
+
+
+def discover_levels(step: DiscoveryStep, column: OpenColumn) -> FoundColumn:
+    """The column with the known values, the values that were found by falling noisy numbers of units, and `other`.
+
+    Privacy: charges the noise of the total and of the threshold, and the delta of the threshold, before it counts.
+    """
+    most = values_per_unit(step, column)
+    threshold, total_noise = _laws(step, most)
+    declared = _declared(column)
+    source = DistinctValues(
+        step.source,
+        column.name,
+        step.unit,
+        most_values=most,
+        ignore=declared.ignore,
+        no_keys=[*declared.texts, *declared.missing_texts],
+    )
+    gate = Gate(source, step.account, neighbours=step.neighbours, entropy=step.entropy)
+    note = f"levels of {column.name}"
+    request = Request(MarginalQuery((column.name,)), total_noise)
+    keys = most * (2 if step.neighbours is Neighbours.REPLACE else 1)
+    event = compose([gate.event(request), threshold.event(keys)])
+    step.account.require(event)
+    (total,) = gate.measure([request], note=f"{note}: how many values there are")
+    found: dict[str, int] = dict(gate.discover(source, threshold, note=note))
+
+    # Texts that name levels of every column belong to these levels.
+    units = {text: count for text, count in found.items() if text not in RESERVED_TEXTS}
+    ranked = sorted(units, key=lambda text: (-units[text], text))
+    levels = Categorical(**column.shared, values=(*_known(column), *ranked), other=True, ignore=declared.ignore)
+    sure = NoisyThreshold.for_delta(threshold.noise, _tail(step.failure), minimum=1).threshold - 1
+    provenance = Discovered(
+        what=("levels",),
+        cost=charged_cost(step.account.budget, event),
+        cost_unit=step.account.budget.unit,
+        delta=math.nextafter(float(keys * threshold.delta), 1),
+        failure=step.failure,
+        units=tuple(units[text] for text in ranked),
+        units_stddev=threshold.noise.stddev,
+        most_values=most,
+        threshold=threshold.threshold,
+        found_from=threshold.threshold - 1 + sure,
+    )
+    missed = _missed(int(total.values[0]), sum(found.values()), total_noise)
+    provenance = replace(provenance, note=_note(column, provenance, len(ranked), missed))
+    return FoundColumn(column=levels, provenance=provenance, private=gate.private)
+
+
+def values_per_unit(step: DiscoveryStep, column: OpenColumn) -> int:
+    """How many distinct values of a unit count: as the draft says, else about the root of its rows.
+
+    Noise grows as the root of this number. If units hold a single value, it should be 1; if they hold another in every
+    row, as many as rows. The root of the rows is the number whose noise per counted value is at most the fourth root
+    of the rows away from either.
+    """
+    given = column.given.get("values_per_unit")
+    if step.unit.column is None:
+        return 1
+    if given is None:
+        return max(1, round(math.sqrt(step.unit.max_rows)))
+    return check_whole(HushError, f"column {column.name!r}: values_per_unit", given, least=1, most=2**20)
+
+
+def least_levels_cost(step: DiscoveryStep, column: OpenColumn) -> str | None:
+    """Why the share can find no level, with the budget that would do; None if it can. Reads and charges nothing."""
+    budget = step.account.budget
+    if not budget.approximate:
+        return (
+            f'column {column.name!r}: levels = "discover" needs a budget of epsilon with delta, and this one is '
+            f"{budget}: a value that nobody knew can only be shown with a small chance of harm, which delta bounds; "
+            "state one, such as --delta 1e-9, or list the values"
+        )
+    most = values_per_unit(step, column)
+    keys = most * (2 if step.neighbours is Neighbours.REPLACE else 1)
+    if step.delta < LEAST_DELTA * keys:
+        return f"column {column.name!r}: delta is too small to find levels; state a larger one, such as 1e-9"
+    try:
+        threshold, _ = _laws(step, most)
+        needed = threshold.threshold
+    except BudgetError:
+        needed = None
+    if needed is not None and needed <= LARGEST_THRESHOLD:
+        return None
+    # The threshold falls as the root of the cost.
+    short = Fraction(10**6 if needed is None else math.ceil((needed / LARGEST_THRESHOLD) ** 2 * 1.01))
+    least = budget.covering(budget.limit * short)
+    return (
+        f"column {column.name!r}: with its share of {budget} no value could be found that fewer than "
+        f"{LARGEST_THRESHOLD:,} units hold; use at least {least}, leave fewer entries to discover, or list the values"
+    )
+
+
+def _laws(step: DiscoveryStep, most: int) -> tuple[NoisyThreshold, Noise]:
+    """The threshold for the values, and the noise of their total, which together cost the share of the step."""
+    budget = step.account.budget
+    keys = most * (2 if step.neighbours is Neighbours.REPLACE else 1)
+    each = Sensitivity(Fraction(keys), Fraction(keys), single_cell=keys == 1)
+    noise = law_costing(step.cost * (1 - TOTAL_SHARE), budget, each)
+    total = sensitivity(ONE_CELL, max_rows=most, neighbours=step.neighbours)
+    return NoisyThreshold.for_delta(noise, step.delta / keys), law_costing(step.cost * TOTAL_SHARE, budget, total)
+
+
+def _known(column: OpenColumn) -> tuple[Value, ...]:
+    """The values that the draft lists."""
+    return tuple(column.given.get("values", ()))
+
+
+def _declared(column: OpenColumn) -> Categorical:
+    """The column as the draft knows it, without what is to be found."""
+    return Categorical(
+        **column.shared,
+        values=_known(column),
+        other=True,
+        ignore=column.given.get("ignore", ()),
+    )
+
+
+def _tail(failure: float) -> Fraction:
+    """The chance of missing a value, as an exact fraction that a threshold can be found for."""
+    return min(max(Fraction(failure), LEAST_DELTA), Fraction(1, 2))
+
+
+def _missed(total: int, found: int, noise: Noise) -> float | None:
+    """About which share of all values is in `other`; None if the noise hides it."""
+    return None if total < 4 * noise.stddev else min(max(1 - found / total, 0.0), 1.0)
+
+
+def _note(column: OpenColumn, provenance: Discovered, levels: int, missed: float | None) -> str:
+    """What was found, in plain words, from released numbers and public facts alone."""
+    per_unit = "" if provenance.most_values == 1 else f", at most {provenance.most_values} values of each unit counted"
+    reach = f"a value that {provenance.found_from:,} units or more hold is found{per_unit}"
+    advice = (
+        "if the column holds ids, names or free text, leave it out; if it should have categories, raise the budget, "
+        'list the values that you know, or write ignore = ["case", "spaces"]'
+    )
+    if not levels:
+        known = "only the values that the draft lists have levels" if _known(column) else "all of them are in other"
+        return f"no further value is common enough to be shown ({reach}), so {known}; {advice}"
+    text = f"{levels:,} value{'s' if levels > 1 else ''} found; {reach}"
+    if missed is None:
+        return text
+    text += f"; about {missed:.0%} of the values that the draft does not list are in other"
+    return f"{text}; {advice}" if missed > MOST_MISSED else text

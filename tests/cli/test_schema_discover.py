@@ -1,0 +1,104 @@
+"""hush schema discover: a schema with entries found in the rows, from the terminal."""
+
+from pathlib import Path
+
+import pyarrow.csv
+import pytest
+
+import hush
+from command_line import run_hush as run
+from hush.schema import Schema
+
+DRAFT = """\
+hush_schema = 1
+[columns.age]
+kind = "integer"
+bounds = "discover"
+bins = "discover"
+most_bins = 12
+[columns.income]
+kind = "numeric"
+bounds = "discover"
+missing = true
+[columns.employed]
+kind = "boolean"
+"""
+BUDGET = ("--epsilon", "1", "--delta", "1e-9")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    data, draft = tmp_path / "people.csv", tmp_path / "draft.toml"
+    pyarrow.csv.write_csv(hush.datasets.people(5000, seed=1), data)
+    draft.write_text(DRAFT)
+    return data, draft
+
+
+def test_discover_writes_a_schema_that_a_release_takes(files: tuple[Path, Path], tmp_path: Path) -> None:
+    ledger, output = tmp_path / "budget.db", tmp_path / "people.toml"
+    result = run("schema", "discover", *files, *BUDGET, "--ledger", ledger, "-o", output)
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("age: ")
+    assert lines[1].startswith("income: 0 to ")
+    assert "spent epsilon=1, delta=1e-09; the schema is public" in lines[2]
+    schema = Schema.load(output)
+    assert list(schema.domain) == ["age", "income", "employed"]
+    assert schema["age"].discovered is not None
+    assert not output.with_name("people.toml.partial").exists()
+    release = tmp_path / "people.hush"
+    words = ("--schema", output, "--workload", "1-way", "--epsilon", "1", "--delta", "1e-9", "-o", release)
+    result = run("release", files[0], *words)
+    assert result.exit_code == 0, result.stderr
+    result = run("schema", "discover", *files, *BUDGET, "--ledger", ledger, "-o", tmp_path / "again.toml")
+    assert "nothing is left" in result.stderr
+    assert not (tmp_path / "again.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--epsilon", "1e-4", "--delta", "1e-9", "-o", "x.toml"), "too small to find anything in 2 columns"),
+        (("--epsilon", "1", "--delta", "1e-9", "--rows", "9", "-o", "x.toml"), "more than one in 10 of 9 rows"),
+        ((*BUDGET, "-o", "x.json"), "give a name that ends in .toml"),
+        (("-o", "x.toml"), "no budget was given"),
+        ((*BUDGET, "-o", "draft.toml"), "draft.toml is read by this command"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_the_charge(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("schema", "discover", *files, *words, "--ledger", "budget.db")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (tmp_path / "budget.db").exists()
+    assert not (tmp_path / "x.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('kind = "integer"\nbounds = "discover"\nlow = 0', 'bounds = "discover" finds it; remove low'),
+        ('kind = "integer"\nbounds = "discover"\noutside = "refuse"', "leave out some rows"),
+        ('kind = "integer"\nbins = "discover"', 'low is missing; write it, or bounds = "discover"'),
+        ('kind = "boolean"\nbounds = "discover"', "nothing can be discovered"),
+        ('kind = "numeric"\nbound = "discover"', "did you mean 'bounds'"),
+        ('kind = "numeric"\nbounds = "discover"\nbins = "discover"\nmost_bins = 0', "from 1 to"),
+        ('kind = "date"\nbounds = "discover"\ngranularity = "decade"', "or one of day, week"),
+        ('kind = "boolean"', "leaves nothing to discover"),
+    ],
+)
+def test_drafts_that_contradict_themselves_are_refused(tmp_path: Path, line: str, message: str) -> None:
+    data, draft = tmp_path / "d.csv", tmp_path / "draft.toml"
+    data.write_text("x\n1\n")
+    draft.write_text(f"hush_schema = 1\n[columns.x]\n{line}\n")
+    result = run("schema", "discover", data, draft, *BUDGET, "-o", tmp_path / "x.toml")
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_draft_is_no_schema(files: tuple[Path, Path]) -> None:
+    result = run("schema", "check", files[1])
+    assert result.exit_code == 2
+    assert "column 'age' has entries to discover, so this is a draft" in result.stderr

@@ -1,0 +1,247 @@
+"""Discovery: charged before reading, resumed without paying twice, replayed, and its schema taken by releases."""
+
+from __future__ import annotations
+
+import datetime as dt
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hush
+from hush.core.errors import BudgetError, DataError, InterruptedRelease, LedgerError, SchemaError
+from hush.discovery.discover import discover
+from hush.discovery.discovery_job import DiscoveryJob, RowsOf
+from hush.discovery.discovery_record import DiscoveryRecord
+from hush.privacy.budget import Budget
+from hush.privacy.events import compose, price
+from hush.privacy.exact_sampling import NotPrivateEntropy
+from hush.privacy.gate import watch
+from hush.schema import Date, Integer, Numeric, Timestamp
+from hush.schema.discovery_draft import Draft
+from hush.schema.schema_toml import read_toml
+from hush.testing import check_replay
+
+BUDGET = Budget(epsilon=1.0, delta=1e-9)
+OPEN = {"bounds": "discover"}
+
+
+def incomes(rows: int = 20_000, seed: int = 0) -> pa.Table:
+    """Made-up incomes with a heavy tail, many zeros and a few missing ones, ages, and days."""
+    rng = np.random.default_rng(seed)
+    income = np.where(rng.random(rows) < 0.3, 0.0, np.exp(rng.normal(10.3, 0.8, rows)).round(2))
+    day = np.datetime64("2015-03-01") + rng.integers(0, 900, rows).astype("timedelta64[D]")
+    return pa.table(
+        {
+            "income": pa.array(income, mask=rng.random(rows) < 0.01),
+            "age": np.clip(rng.normal(45, 15, rows), 18, 95).astype(np.int64),
+            "day": day.astype("datetime64[D]"),
+        }
+    )
+
+
+def draft(**columns: dict[str, Any]) -> Draft:
+    return Draft.of(columns)
+
+
+EVERYTHING = draft(
+    income={"kind": "numeric", "bins": "discover", "missing": True, **OPEN},
+    age={"kind": "integer", **OPEN},
+    day={"kind": "date", "granularity": "discover", **OPEN},
+)
+
+
+def test_bounds_bins_points_and_granularity_are_found() -> None:
+    found = discover(incomes(), EVERYTHING, BUDGET)
+    income, age, day = (found.schema[name] for name in ("income", "age", "day"))
+    assert isinstance(income, Numeric)
+    assert isinstance(age, Integer)
+    assert isinstance(day, Date)
+    exact = incomes()
+    largest = np.nanquantile(exact["income"].to_numpy(zero_copy_only=False), 0.99)
+    assert income.low == 0
+    assert largest < income.high < 40 * largest
+    assert income.points == (0.0,)
+    assert 8 <= len(income.edges) <= 40
+    assert 10 <= age.low <= 20
+    assert 80 <= age.high <= 100
+    assert not age.binned
+    assert dt.date(2015, 2, 1) <= day.start <= dt.date(2015, 3, 15)
+    assert dt.date(2017, 8, 1) <= day.end <= dt.date(2017, 9, 30)
+    # every bin holds rows, and no bin nearly all of them
+    counts = hush.read(exact, found.schema).counts([("income",)])[("income",)]
+    assert counts[: income.levels].max() < 0.4 * exact.num_rows
+
+
+def test_the_cost_is_that_of_the_noise_and_never_above_the_budget(tmp_path: Path) -> None:
+    for budget in (BUDGET, Budget(epsilon=1.0), Budget(rho=0.05), Budget(mu=0.3)):
+        job = DiscoveryJob(RowsOf(source=incomes(2000)), EVERYTHING, budget)
+        schema = job.run().schema
+        spent = sum(Fraction(column.discovered.cost) for column in schema if column.discovered is not None)
+        assert spent <= budget.limit * (1 + Fraction(1, 10**9))
+        assert spent >= budget.limit * Fraction(98, 100)
+        assert {column.discovered.cost_unit for column in schema if column.discovered} == {budget.unit}
+        cost = budget.spent(price(job.record.statement.event))
+        assert float(spent) == pytest.approx(float(cost), rel=1e-9)
+
+
+def test_the_ledger_is_charged_and_refuses_a_second_discovery(tmp_path: Path) -> None:
+    ledger = tmp_path / "budget.db"
+    schema = hush.Schema.discover(incomes(2000), EVERYTHING, BUDGET, ledger=ledger)
+    assert schema.discovery is not None
+    assert schema.discovery.ledger_head == hush.Ledger.open(ledger).head
+    with pytest.raises(BudgetError, match="nothing is left"):
+        hush.Schema.discover(incomes(2000), EVERYTHING, BUDGET, ledger=ledger)
+
+
+def test_a_schema_that_was_found_is_read_back_whole_and_released() -> None:
+    table = incomes(5000)
+    schema = hush.Schema.discover(table, EVERYTHING, BUDGET)
+    again = read_toml(schema.to_toml())
+    assert again == schema
+    assert again.discovery == schema.discovery
+    assert [column.discovered for column in again] == [column.discovered for column in schema]
+    assert schema.from_private_data == ()
+    plan = hush.plan(hush.Workload.kway(schema.domain, 1), Budget(rho=0.5), "residual")
+    release = plan.release(hush.read(table, schema))
+    assert release.statement.private
+
+
+def test_seeded_noise_marks_what_was_found(tmp_path: Path) -> None:
+    schema = hush.Schema.discover(incomes(2000), EVERYTHING, BUDGET, entropy=NotPrivateEntropy(seed=1))
+    assert schema.from_private_data == ("income", "age", "day")
+    plan = hush.plan(hush.Workload.kway(schema.domain, 1), Budget(rho=0.5), "residual")
+    with pytest.raises(SchemaError, match="drafted from private data"):
+        plan.release(hush.read(incomes(2000), schema))
+
+
+class Stopped:
+    """A watcher of the gate that interrupts the run at one of its passages."""
+
+    def __init__(self, passage: int) -> None:
+        self.left = passage
+
+    def charged(self, event: Any) -> None:
+        pass
+
+    def measured(self, request: Any, bound: Any, exact: Any, draw: Any) -> Any:
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        return draw()
+
+
+@pytest.mark.parametrize("passage", range(5))
+def test_an_interrupted_discovery_goes_on_and_pays_for_nothing_twice(tmp_path: Path, passage: int) -> None:
+    kept, ledger, table = tmp_path / "people.toml.partial", tmp_path / "budget.db", incomes(3000)
+    with watch(Stopped(passage)), pytest.raises(InterruptedRelease, match="pays for nothing twice"):  # type: ignore[arg-type]
+        discover(table, EVERYTHING, BUDGET, ledger=ledger, partial=kept)
+    held = DiscoveryRecord.load(kept)
+    assert len(held.counts) == passage
+    spent = hush.Ledger.open(ledger).total.rho
+    # another run must not overwrite what was paid for, nor go on with another draft or ledger
+    with pytest.raises(DataError, match="has paid for"):
+        discover(table, EVERYTHING, BUDGET, ledger=ledger, partial=kept)
+    with pytest.raises(DataError, match="not the same draft"):
+        discover(table, draft(age={"kind": "integer", **OPEN}), BUDGET, ledger=ledger, resume=kept)
+    with pytest.raises(LedgerError, match="was charged to a ledger"):
+        discover(table, EVERYTHING, BUDGET, resume=kept)
+    job = DiscoveryJob(RowsOf(source=table), EVERYTHING, BUDGET, ledger, partial=kept, resume=kept)
+    if passage < 5 and not _affordable(held):
+        with pytest.raises(BudgetError, match="nothing is left"):
+            job.run()
+        return
+    found = job.run()
+    for key, (rows, _) in held.counts.items():
+        assert np.array_equal(job.record.counts[key][0], rows)
+    assert len(job.record.counts) == 6
+    total = hush.Ledger.open(ledger).total.rho
+    assert total is not None
+    assert spent is not None
+    assert spent < total <= BUDGET.limit * (1 + Fraction(1, 10**9))
+    assert found.schema.from_private_data == ("income", "age", "day")  # the first part was watched
+
+
+def _affordable(record: DiscoveryRecord) -> bool:
+    """Whether an interrupted run left a part of its budget: its last charge spends all."""
+    spent = price(compose([record.statement.event])).rho
+    return spent is not None and spent < Fraction(9, 10) * BUDGET.limit
+
+
+def test_a_run_depends_on_the_rows_through_the_gate_alone(tmp_path: Path) -> None:
+    table = incomes(60, seed=3)
+    neighbours = [table.slice(1), table.slice(0, 59), pa.concat_tables([table, table.slice(5, 1)])]
+
+    def run(rows: pa.Table) -> tuple[str, tuple[str, ...]]:
+        found = discover(rows, EVERYTHING, Budget(rho=50.0))
+        return found.schema.to_toml(), found.notes
+
+    assert check_replay(run, table, neighbours) == 3
+
+
+def test_budgets_that_can_find_nothing_are_refused_before_the_charge(tmp_path: Path) -> None:
+    ledger = tmp_path / "budget.db"
+    with pytest.raises(BudgetError, match="least budget that can is epsilon=") as caught:
+        discover(incomes(200), EVERYTHING, Budget(epsilon=0.01, delta=1e-9), ledger=ledger, rows=200)
+    assert not ledger.exists()
+    enough = float(str(caught.value).split("least budget that can is epsilon=")[1].split(",")[0])
+    discover(incomes(200), EVERYTHING, Budget(epsilon=enough, delta=1e-9), rows=200)
+    with pytest.raises(BudgetError, match="too small to find anything"):
+        discover(incomes(200), EVERYTHING, Budget(epsilon=0.95 * enough, delta=1e-9), rows=200)
+
+
+ODD = {
+    "one value": pa.array([3.5] * 4000),
+    "all missing": pa.array([None] * 4000, pa.float64()),
+    "infinite": pa.array([np.inf, -np.inf] * 2000),
+    "mixed": pa.array([np.inf, 5.0, 6.0, None] * 1000),
+    "huge": pa.array([1e300, 2.0] * 2000),
+    "tiny": pa.array([1e-300, 2e-9] * 2000),
+}
+
+
+def test_odd_columns_are_described_and_lose_nothing() -> None:
+    entries = {"kind": "numeric", "bins": "discover", "missing": True, **OPEN}
+    found = discover(pa.table(ODD), Draft.of(dict.fromkeys(ODD, entries)), BUDGET)
+    notes = dict(note.split(": ", 1) for note in found.notes)
+    assert set(found.left_out) == {"all missing", "infinite"}
+    assert "nearly all rows share one level" in notes["one value"]
+    assert "infinite or beyond" in notes["mixed"]
+    assert "infinite or beyond" in notes["huge"]
+    one = found.schema["one value"]
+    assert isinstance(one, Numeric)
+    assert one.low <= 3.5 <= one.high
+    counts = hush.read(pa.table(ODD), found.schema).counts([(name,) for name in found.schema.domain])
+    assert all(rows.sum() == 4000 for rows in counts.values())
+    with pytest.raises(DataError, match="nothing was found in any column"):
+        discover(pa.table({"x": ODD["all missing"]}), Draft.of({"x": entries}), BUDGET)
+
+
+def test_timestamps_and_given_parts_stay() -> None:
+    rng = np.random.default_rng(5)
+    moments = np.datetime64("2021-01-01T00:00:00") + rng.integers(0, 400 * 86_400, 5000).astype("timedelta64[s]")
+    entries = {"kind": "timestamp", "parts": ["date", "hour"], "granularity": "month", **OPEN}
+    schema = hush.Schema.discover(pa.table({"at": moments}), {"at": entries}, BUDGET)
+    part = schema["at.date"].part
+    assert part is not None
+    assert isinstance(part.stamp, Timestamp)
+    assert (part.stamp.start, part.stamp.end) == (dt.date(2021, 1, 1), dt.date(2022, 2, 28))
+    assert part.stamp.discovered is not None
+    assert part.stamp.discovered.what == ("bounds",)
+    assert read_toml(schema.to_toml()) == schema
+
+
+def test_values_that_cannot_be_read_are_refused_before_the_charge(tmp_path: Path) -> None:
+    ledger = tmp_path / "budget.db"
+    table = pa.table({"age": ["31", "old"]})
+    with pytest.raises(DataError, match="age"):
+        discover(table, draft(age={"kind": "integer", **OPEN}), BUDGET, ledger=ledger)
+    assert hush.Ledger.open(ledger).total.rho == 0
+    with pytest.raises(DataError, match="no column 'agee'"):
+        discover(table, draft(agee={"kind": "integer", **OPEN}), BUDGET)
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+    with pytest.raises(DataError, match="read only once"):
+        discover(reader, draft(age={"kind": "integer", **OPEN}), BUDGET)
