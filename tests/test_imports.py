@@ -164,6 +164,7 @@ LAYERS = (
     {"planning", "loading"},
     {"quick_count"},
     {"discovery"},
+    {"synthesizer"},
     {"evaluation"},
     {"report"},
     {"hybrid"},
