@@ -8,18 +8,16 @@ from fractions import Fraction
 from typing import ClassVar
 
 from hush.core.domain import Clique
-from hush.core.errors import BudgetError
-from hush.core.validation import check_number
 from hush.mechanisms.candidates import Candidates
-from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism
+from hush.mechanisms.mechanism import CELL_MB
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.published.privmrf import tree_of_pairs
+from hush.mechanisms.published.privsyn import ScoredAtOnce
 from hush.mechanisms.session import Session, measure_columns
 from hush.mechanisms.table_distances import MEAN_ABSOLUTE, survey_tables
 from hush.models.graphical.junction_tree import JunctionTree, sets_of
 from hush.privacy.account import used_up
-from hush.release.record import Record
-from hush.release.survey_record import Survey, SurveyRecord
+from hush.release.survey_record import Survey
 from hush.schema import Schema
 from hush.workloads import Workload
 
@@ -30,7 +28,7 @@ LAST_TOLERANCE = 0.05  # tolerance of the fit
 
 
 @dataclass(frozen=True, kw_only=True)
-class SWIFT(CapacityMechanism):
+class SWIFT(ScoredAtOnce):
     """Scalable workload-informed factor tree: all candidates scored at once, one tree, one allocation, one measurement.
 
     1. `column_share` of the budget measures every column.
@@ -62,25 +60,7 @@ class SWIFT(CapacityMechanism):
     name: ClassVar[str] = "swift"
     description: ClassVar[str] = "scores all asked tables at once, then measures what pays inside one clique tree"
     workload_aware: ClassVar[bool] = True
-    budget_aware: ClassVar[bool] = True
-    errors_known: ClassVar[str] = "measured tables"
     reference: ClassVar[str] = "SWIFT"
-
-    column_share: float = 0.1
-    score_share: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("column_share", "score_share"):
-            check_number(BudgetError, name, getattr(self, name), above=0, below=1)
-        if self.column_share + self.score_share >= 1:
-            raise BudgetError(
-                f"column_share={self.column_share:g} and score_share={self.score_share:g} leave nothing to measure "
-                "tables with; lower one of them"
-            )
-
-    def new_record(self, plan: Plan) -> Record:
-        return SurveyRecord(plan.domain)
 
     def candidates(self, workload: Workload) -> dict[Clique, float]:
         """The tables that may be measured, each with its weight, the smallest first; at most 2^23 cells in all."""
@@ -120,9 +100,9 @@ class SWIFT(CapacityMechanism):
 
     def run(self, session: Session, plan: Plan) -> None:
         """Measure the columns, score the candidates, measure the chosen ones; or what an interrupted run has left."""
-        domain, weights = session.domain, self._fitting(session, plan.workload)
+        weights = self._fitting(session, plan.workload)
         measure_columns(session, self.column_share, self.name)
-        shares: dict[Clique, float] = {}
+        chosen: dict[Clique, float] = {}
         if weights and not used_up(session.remaining, session.limit):
             kept: list[Survey] = session.record.surveys  # type: ignore[attr-defined]
             if not kept:
@@ -132,15 +112,8 @@ class SWIFT(CapacityMechanism):
             errors = {
                 clique: error for clique, error in errors.items() if clique in weights
             }  # resumed with less memory
-            shares = self._shares(session, errors, weights, self._tree(session, errors))
-        if not used_up(session.remaining, session.limit):
-            known = {table.clique for table in session.noisy_tables}
-            shares = {clique: share for clique, share in shares.items() if clique not in known}
-            if not shares:  # no table is worth its noise, so the columns get the rest
-                shares = dict.fromkeys(((name,) for name in domain), 1.0)
-            exact = [Fraction(share) for share in shares.values()]
-            costs = [session.remaining * share / sum(exact) for share in exact]
-            session.measure(list(shares), costs, note=f"{self.name}: {len(shares):,} tables")
+            chosen = self._worthwhile(session, errors, weights, self._tree(session, errors))
+        self.measure_rest(session, chosen)
         session.fit(tolerance=LAST_TOLERANCE)
 
     def _fitting(self, session: Session, workload: Workload) -> dict[Clique, float]:
@@ -165,27 +138,24 @@ class SWIFT(CapacityMechanism):
         trees = [tree_of_pairs(domain, session.constraints, order, self.limit_mb) for order in orders]
         return max(trees, key=lambda tree: sum(pairs[pair] for pair in inside(tree, pairs)))
 
-    def _shares(
+    def _worthwhile(
         self, session: Session, errors: Mapping[Clique, float], weights: Mapping[Clique, float], tree: JunctionTree
     ) -> dict[Clique, float]:
-        """The tables inside the tree that are worth their noise, each with y_r, its share of what is left."""
-        rest = (1 - Fraction(self.column_share) - Fraction(self.score_share)) * session.limit
-        sigma = session.law(rest).stddev
+        """The tables inside the tree that are worth their noise, each with its weighted noise y_r^(3/2)."""
+        sigma = session.law(self.table_share * session.limit).stddev
         candidates = inside(tree, errors)
         rewards = {clique: weights[clique] * errors[clique] for clique in candidates}
-        powers = {
-            clique: (weights[clique] * session.domain.size(clique) * MEAN_ABSOLUTE * sigma) ** (2 / 3)
-            for clique in candidates
-        }
-        shares: dict[Clique, float] = {}
+        noise = {clique: weights[clique] * session.domain.size(clique) * MEAN_ABSOLUTE * sigma for clique in candidates}
+        chosen: dict[Clique, float] = {}
         room, total = self.limit_mb / CELL_MB, 0.0
-        for clique in sorted(candidates, key=lambda clique: -rewards[clique] / powers[clique]):
-            if rewards[clique] <= (total + powers[clique]) ** 1.5 - total**1.5:
-                break  # rewards for each unit of y_r only fall, and the price of a unit only rises
+        for clique in sorted(candidates, key=lambda clique: -rewards[clique] / noise[clique] ** (2 / 3)):
+            larger = total + noise[clique] ** (2 / 3)
+            if rewards[clique] <= larger**1.5 - total**1.5:
+                break  # the reward for each unit of y_r only falls, and the price of a unit only rises
             if (size := session.domain.size(clique)) <= room:
-                shares[clique] = powers[clique]
-                room, total = room - size, total + powers[clique]
-        return shares
+                chosen[clique] = noise[clique]
+                room, total = room - size, larger
+        return chosen
 
 
 def inside(tree: JunctionTree, cliques: Iterable[Clique]) -> list[Clique]:
