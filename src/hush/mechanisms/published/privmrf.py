@@ -59,10 +59,15 @@ class PrivMRF(CapacityMechanism):
     and candidates are computed from noisy numbers.
     Reference: [PrivMRF].
     Differs from [PrivMRF, R-scores]: scores are distances from the product of noisy columns, which a row moves by 1;
-    the number of rows is private, and estimated from the columns; a dependence below two standard deviations of its
-    noise is no edge. Differs from [PrivMRF, initial marginals]: a table joins the first set for what it gains beyond
-    its noise. Differs from [PrivMRF, selection]: all candidates are scored, not a random part, and the exponential
-    mechanism chooses. All shares of the budget are ours, and the account charges each step.
+    the number of rows is estimated from the columns; a dependence below two standard deviations of its noise is no
+    edge. Differs from [PrivMRF, graph]: pairs become edges in the order of their scores, where the authors' search adds
+    the edge that most raises the sum of scores less a price for cells. Differs from [PrivMRF, initial marginals]: a
+    table joins the first set for what it gains beyond its noise, where the authors take for each column the best table
+    of greedy Bayesian networks inside the nodes. Differs from [PrivMRF, selection]: all candidates are scored, less
+    their noise, and the exponential mechanism chooses one in each round; the authors' code adds noise to the distances
+    of a random part of them, and takes several of the largest. Their code has one usefulness for pairs and another for
+    larger tables, and counts columns among the candidates, which are measured first here. All shares of the budget are
+    ours, and the account charges each step.
 
     >>> import hush
     >>> PrivMRF().planned_rounds(hush.Domain({"country": 1, "age": 85, "sex": 2, "race": 5}))
