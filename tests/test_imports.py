@@ -165,6 +165,7 @@ LAYERS = (
     {"quick_count"},
     {"discovery"},
     {"synthesizer"},
+    {"interop"},
     {"evaluation"},
     {"report"},
     {"hybrid"},
