@@ -55,3 +55,15 @@ def test_what_is_not_private_is_no_deployment() -> None:
     made = plan.release(hush.read(ROWS.select(["sex", "region"]), drafted), schema_is_public=True)
     with pytest.raises(BudgetError, match="not private"):
         registry_entry(made, **SAID)
+
+
+def test_columns_that_were_found_with_noise_are_named() -> None:
+    draft = {
+        "age": {"kind": "integer", "bounds": "discover"},
+        "sex": {"kind": "categorical", "values": ["female", "male"]},
+    }
+    found = hush.Schema.discover(ROWS.select(["age", "sex"]), draft, hush.Budget(epsilon=5.0, delta=1e-6))
+    plan = hush.plan("sex", hush.Budget(rho=0.1), schema=found)
+    made = plan.release(hush.read(ROWS.select(["age", "sex"]), found))
+    flavor = registry_entry(made, **SAID)["deployment"]["dp_flavor"]
+    assert flavor["data_domain"].endswith("found with noise that was paid for (age).")

@@ -64,7 +64,9 @@ def doctor(as_json: bool) -> None:
         console = Console()
         console.print(TextTable.facts((name, str(text)) for name, text in machine.items()), "")
         columns = (TextColumn(heading="optional"), TextColumn(heading="for", fit="fold"), TextColumn(heading="state"))
-        rows = [(part["package"], part["purpose"], part["version"] or part["remedy"]) for part in parts]
+        rows = [
+            (part["package"] or "", part["purpose"] or "", part["version"] or part["remedy"] or "") for part in parts
+        ]
         console.print(TextTable(columns=columns, rows=rows), "")
         if not exact:
             console.print(finding_table(findings, title="Noise against its exact law"), "")

@@ -51,6 +51,8 @@ def registry_entry(
     asked = [" x ".join(term.clique) or "total" for term in release.workload]
     more = f" and {len(asked) - SHOWN_TABLES} more" if len(asked) > SHOWN_TABLES else ""
     facts = dict(statement.lines())
+    found = [column.name for column in release.schema if column.discovered is not None]
+    levels = f"public, or found with noise that was paid for ({', '.join(found)})" if found else "public"
     return {
         "status": "Draft",
         "deployment": {
@@ -66,7 +68,7 @@ def registry_entry(
             },
             "dp_flavor": {
                 "name": NOTIONS[notion],
-                "data_domain": f"Tables with the columns {', '.join(release.domain)}, whose levels are public.",
+                "data_domain": f"Tables with the columns {', '.join(release.domain)}, whose levels are {levels}.",
                 "unprotected_quantities": "None that hush knows of: the schema was not drafted from the rows.",
             },
             "privacy_loss": {
