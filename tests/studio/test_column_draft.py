@@ -57,13 +57,14 @@ def draft(kind: str, **texts: str) -> ColumnDraft:
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        (draft("integer"), "low is missing"),
+        (draft("integer"), "write the lowest and the highest possible number"),
+        (draft("integer", low="0"), "write the highest possible number"),
         (draft("integer", low="0", high="ten"), "high: 'ten': expected a whole number"),
         (draft("integer", low="0", high="1.5"), "high"),
         (draft("integer", low="9", high="1"), "swap them"),
         (draft("numeric", low="0", high="inf", bins="3"), "high"),
         (draft("numeric", low="0", high="[1]", bins="3"), "expected a number"),
-        (draft("categorical"), "values is missing"),
+        (draft("categorical"), "write every value that may occur"),
         (draft("categorical", values="a\na"), "twice"),
         (draft("date", start="2020-31-01", end="2020-01-01", granularity="month"), "expected a date"),
         (draft("time", parts="century"), "expected one of"),
