@@ -7,7 +7,8 @@ points are then computed from the noisy counts alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -18,22 +19,24 @@ import numpy as np
 
 from hush.core.errors import BudgetError, DataError, InterruptedRelease, SchemaError, printable
 from hush.core.memory import memory_limit as bytes_of
-from hush.core.rational import float_up
 from hush.core.unit import Unit
 from hush.discovery.discovery_record import GRID_NAMES, DiscoveryRecord, GridName
-from hush.discovery.discovery_step import FoundColumn
+from hush.discovery.discovery_step import DiscoveryStep, FoundColumn, charged_cost
 from hush.discovery.found_columns import HALF, GridCounts, found_column, second_grid
-from hush.discovery.found_range import NoisyLevels
+from hush.discovery.found_range import BETA, NoisyLevels
+from hush.discovery.level_discovery import discover_levels, least_levels_cost
 from hush.discovery.public_grids import counted_column, wide_grid
+from hush.discovery.unit_discovery import discover_max_rows, least_max_rows_cost
 from hush.mechanisms.release_job import check_charged
 from hush.privacy.account import Allowance, used_up
 from hush.privacy.budget import Budget
-from hush.privacy.events import compose, price
+from hush.privacy.events import compose
 from hush.privacy.exact_sampling import Entropy
 from hush.privacy.gate import Gate, MarginalQuery, Request
+from hush.privacy.gaussian_filter import EVENTS_DELTA
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
-from hush.privacy.noise import Noise, law_costing
-from hush.privacy.sensitivity import ONE_CELL, Neighbours, Sensitivity, sensitivity
+from hush.privacy.noise import law_costing
+from hush.privacy.sensitivity import ONE_CELL, Neighbours, sensitivity
 from hush.release.statement import Statement
 from hush.schema.column import Column
 from hush.schema.column_kinds import Categorical
@@ -44,11 +47,13 @@ from hush.schema.stamps import Stamp
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.read import counted_table, open_source
 from hush.tables.sources import RowSource
+from hush.tables.table import Table
 
 UNIT_SHARE = Fraction(1, 10)  # of the budget, for the cap on rows per unit: one histogram of few levels
 WIDE_SHARE = Fraction(1, 3)  # of what ordered columns get; bins need finer counts than bounds
 MOST_ROWS_HIDDEN = 10  # a level that holds one row in ten must not hide in the noise
 ROWS_WITHOUT_A_GUESS = 1_000_000
+NOTHING_FOUND = "its values are all missing, or too few rows hold one for this budget"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +112,12 @@ class DiscoveryJob:
         self.draft.require_open()
         self._check_budget()
         opened = self._open()
+        self._check_keys(opened)
         with opened.snapshot():
+            checked = self._checked_table(opened)
             account, book = self._open_account()
             try:
-                self._measure(opened, account, book)
+                self._measure(opened, checked, account, book)
             except KeyboardInterrupt:
                 if not account.events:
                     raise
@@ -139,9 +146,11 @@ class DiscoveryJob:
         """The open columns whose levels are to be found."""
         return tuple(column for column in self.draft.open_columns if LEVELS in column.open)
 
-    def share_of_columns(self) -> Fraction:
-        """The share of the budget that columns get, apart from the cap on rows per unit."""
-        return 1 - UNIT_SHARE if self.draft.open_unit and self.draft.open_columns else Fraction(1)
+    @property
+    def _share_of_column(self) -> Fraction:
+        """The share of the budget that each open column gets."""
+        columns = len(self.draft.open_columns)
+        return (1 - UNIT_SHARE if self.draft.open_unit and columns else Fraction(1)) / max(columns, 1)
 
     def _check_budget(self) -> None:
         """Refuse a budget under which even a level of many rows would hide in the noise."""
@@ -165,12 +174,44 @@ class DiscoveryJob:
 
     def _hidden_rows(self, budget: Budget) -> float:
         """How many rows of one level of a wide grid the noise may hide under a budget."""
-        each = self.share_of_columns() / len(self.draft.open_columns)
         bound = sensitivity(ONE_CELL, max_rows=self.draft.unit.max_rows, neighbours=self.neighbours)
-        law = law_costing(budget.limit * each * WIDE_SHARE, budget, bound)
+        law = law_costing(budget.limit * self._share_of_column * WIDE_SHARE, budget, bound)
         levels = max(counted_column(wide_grid(column)).levels for column in self.counted)
         tests = 2 * levels * (levels.bit_length() + 1)
         return NoisyLevels(np.zeros(1, dtype=np.int64), law).noise_bound(1, HALF / tests)
+
+    def _check_keys(self, opened: RowSource) -> None:
+        """Refuse shares under which no level and no cap could be found."""
+        if self.resume is not None:
+            return
+        account = Allowance(self.budget)
+        step = self._step(opened, account, self._share_of_column, self.draft.unit)
+        problems = [least_levels_cost(step, column) for column in self.listed]
+        if self.draft.open_unit:
+            problems.append(least_max_rows_cost(self._step(opened, account, UNIT_SHARE, self.draft.unit)))
+        if messages := [problem for problem in problems if problem is not None]:
+            raise BudgetError("; ".join(messages))
+
+    def _checked_table(self, opened: RowSource) -> Table | None:
+        """The table of the columns that are known and of the first grids, with every row read and checked.
+
+        Nobody should pay for a schema whose known columns refuse the rows.
+        """
+        columns = [
+            wide_grid(column) if isinstance(column, OpenColumn) else column
+            for column in self.draft
+            if column not in self.listed
+        ]
+        if not columns:
+            return None
+        table = self._table(opened, columns, self.draft.unit)
+        with table.snapshot():
+            table.check()
+        return table
+
+    def _table(self, opened: RowSource, columns: Iterable[Column | Stamp], unit: Unit) -> Table:
+        limit = bytes_of(self.rows_of.memory_limit)
+        return counted_table(opened, Schema(columns, unit=unit), engine=self.rows_of.engine, memory_limit=limit)
 
     def _open(self) -> RowSource:
         """The source, without reading rows; refuses one that cannot be read several times."""
@@ -179,9 +220,8 @@ class DiscoveryJob:
             Categorical(name=column.name, values=("?",), other=True) if LEVELS in column.open else wide_grid(column)
             for column in self.draft.open_columns
         ]
-        # without an open column the cap on rows alone is found; any column of the draft then serves
         closed = [column for column in self.draft if not isinstance(column, OpenColumn)]
-        schema = Schema(grids or closed[:1], unit=self.draft.unit)
+        schema = Schema([*grids, *closed], unit=self.draft.unit)
         connect = partial(DUCKDB.connect, bytes_of(given.memory_limit) // 2)
         opened = open_source(
             given.source,
@@ -242,15 +282,15 @@ class DiscoveryJob:
 
     # Charges and counts
 
-    def _measure(self, opened: RowSource, account: Allowance, book: Ledger | None) -> None:
+    def _measure(self, opened: RowSource, checked: Table | None, account: Allowance, book: Ledger | None) -> None:
         """Spend the account, step by step; steps that the record holds are not repeated."""
         keep = partial(self._keep, account, book)
         if self.draft.open_unit or self.listed:
             self._discover_keys(opened, account, keep)
         wide = {column.name: wide_grid(column) for column in self.counted}
-        listed, total = len(self.listed), len(self.draft.open_columns)
-        left = self.budget.limit * self.share_of_columns() * Fraction(total - listed, max(total, 1))
-        self._count(opened, account, "wide", wide, left * WIDE_SHARE, keep)
+        cost = self.budget.limit * self._share_of_column * len(self.counted) * WIDE_SHARE
+        again = None if self.unit != self.draft.unit else checked
+        self._count(opened, account, "wide", wide, cost, keep, table=again)
         fine = {}
         for column in self.counted:
             grid = second_grid(column, self.grid_counts("wide", column))
@@ -260,7 +300,35 @@ class DiscoveryJob:
 
     def _discover_keys(self, opened: RowSource, account: Allowance, keep: Callable[[], None]) -> None:
         """The cap on rows per unit, then the levels of categories; each is kept as soon as it is found."""
-        raise BudgetError("levels and rows per unit cannot be discovered yet")
+        if self.draft.open_unit and self.record.unit is None:
+            self.record.unit = discover_max_rows(self._step(opened, account, UNIT_SHARE))
+            self._note_seeded(self.record.unit.private)
+            keep()
+        for column in self.listed:
+            if column.name not in self.record.columns:
+                found = discover_levels(self._step(opened, account, self._share_of_column), column)
+                stated = replace(found.column, discovered=found.provenance)
+                self.record.columns[column.name] = replace(found, column=stated)
+                self._note_seeded(found.private)
+                keep()
+
+    def _step(self, opened: RowSource, account: Allowance, share: Fraction, unit: Unit | None = None) -> DiscoveryStep:
+        """What one part of the discovery may use: a share of the budget, and of its delta where levels are found."""
+        delta = EVENTS_DELTA * Fraction(self.budget.delta or 0) / max(len(self.listed), 1)
+        return DiscoveryStep(
+            source=opened,
+            unit=self.unit if unit is None else unit,
+            account=account,
+            cost=min(self.budget.limit * share, account.remaining),
+            delta=delta,
+            failure=BETA,
+            neighbours=self.neighbours,
+            entropy=self.entropy,
+            memory_limit=bytes_of(self.rows_of.memory_limit),
+        )
+
+    def _note_seeded(self, private: bool) -> None:
+        self.record.statement = replace(self.record.statement, seeded=self.record.statement.seeded or not private)
 
     @property
     def unit(self) -> Unit:
@@ -276,6 +344,7 @@ class DiscoveryJob:
         grids: Mapping[str, Column | Stamp],
         cost: Fraction,
         keep: Callable[[], None],
+        table: Table | None = None,
     ) -> None:
         """Noisy counts of one grid of every column that the record lacks, with one charge, before any is counted."""
         missing = {name: grid for name, grid in grids.items() if (grid_name, name) not in self.record.counts}
@@ -287,12 +356,7 @@ class DiscoveryJob:
                 "nothing is left to count with: the discovery was interrupted after its last charge; discover anew "
                 "with a budget of its own"
             )
-        table = counted_table(
-            opened,
-            Schema(missing.values(), unit=self.unit),
-            engine=self.rows_of.engine,
-            memory_limit=bytes_of(self.rows_of.memory_limit),
-        )
+        table = self._table(opened, missing.values(), self.unit) if table is None else table
         with table.snapshot():
             gate = Gate(table, account, neighbours=self.neighbours, entropy=self.entropy)
             queries = [MarginalQuery((counted_column(grid).name,)) for grid in missing.values()]
@@ -302,8 +366,7 @@ class DiscoveryJob:
                 for name, answer in zip(missing, gate.measure(requests, note=note), strict=True):
                     self.record.counts[grid_name, name] = answer.raw, requests[0].noise
             finally:
-                seeded = self.record.statement.seeded or not gate.private
-                self.record.statement = replace(self.record.statement, seeded=seeded)
+                self._note_seeded(gate.private)
         keep()
         if self.progress is not None:
             self.progress(float(1 - account.remaining / self.budget.limit))
@@ -344,12 +407,10 @@ class DiscoveryJob:
             notes.append(f"rows per unit: {self.record.unit.provenance.note}")
         for column in self.draft.open_columns:
             result = self.record.columns.get(column.name) or self._counted_column(column)
-            if result is None:
+            if result is None or _tells_nothing(result.column):
                 left_out.append(column.name)
-                notes.append(
-                    f"{printable(column.name)}: nothing was found, so the column is left out of the schema; its values "
-                    "are all missing, or too few rows hold one for this budget"
-                )
+                why = NOTHING_FOUND if result is None else result.provenance.note
+                notes.append(f"{printable(column.name)}: left out of the schema; {why}")
                 continue
             drafted = self.record.statement.seeded or not result.private
             found[column.name] = replace(result.column, from_private_data=drafted)
@@ -386,12 +447,14 @@ class DiscoveryJob:
         if "wide" not in grids:
             return None
         bound = sensitivity(ONE_CELL, max_rows=self.unit.max_rows, neighbours=self.neighbours)
-        spent = sum((self._amount(counts.law, bound) for counts in grids.values()), Fraction(0))
-        return found_column(column, grids["wide"], grids.get("fine"), cost=float_up(spent), cost_unit=self.budget.unit)
+        spent = sum(charged_cost(self.budget, counts.law.event(bound)) for counts in grids.values())
+        cost = math.nextafter(spent, math.inf)
+        return found_column(column, grids["wide"], grids.get("fine"), cost=cost, cost_unit=self.budget.unit)
 
-    def _amount(self, law: Noise, bound: Sensitivity) -> Fraction:
-        """What one table with this noise costs, in the unit of the budget."""
-        return Fraction(self.budget.spent(price(law.event(bound))))
+
+def _tells_nothing(column: Column | Stamp) -> bool:
+    """Whether all rows are in `other`."""
+    return isinstance(column, Categorical) and not column.values
 
 
 def declared_columns(schema: Schema) -> list[Column | Stamp]:

@@ -16,7 +16,16 @@ from hush.core.errors import SchemaError, close_match, printable, shown
 from hush.core.unit import ROW, Unit
 from hush.schema.column import Column
 from hush.schema.column_kinds import Categorical, Integer, Numeric
-from hush.schema.discovery_draft import BINS, BOUNDS, DISCOVER, GRANULARITY, LEVELS, Draft, OpenColumn, read_draft_column
+from hush.schema.discovery_draft import (
+    BINS,
+    BOUNDS,
+    GRANULARITY,
+    LEVELS,
+    Draft,
+    OpenColumn,
+    read_draft_column,
+)
+from hush.schema.provenance import DISCOVER
 from hush.schema.schema import Schema
 from hush.schema.stamps import Stamp
 from hush.tables.column_profiles import UNKNOWN, UNSUPPORTED

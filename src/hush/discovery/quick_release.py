@@ -112,8 +112,10 @@ def quick_release(
             entropy=entropy,
         )
         outcome = job.run()
-    planned = plan(workload, second, mechanism, schema=outcome.schema, goal=goal) if mechanism == "auto" else plan(
-        workload, second, mechanism, schema=outcome.schema
+    planned = (
+        plan(workload, second, mechanism, schema=outcome.schema, goal=goal)
+        if mechanism == "auto"
+        else plan(workload, second, mechanism, schema=outcome.schema)
     )
     release = ReleaseJob(
         planned,

@@ -83,6 +83,8 @@ class Draft:
     def __post_init__(self) -> None:
         if not self.columns:
             raise SchemaError("the draft declares no columns; declare at least one")
+        if self.open_unit and self.unit.column is None:
+            raise SchemaError('max_rows = "discover" goes with an id column; name it in [unit], or leave max_rows out')
 
     def require_open(self) -> None:
         """Refuse a draft that leaves nothing to discover."""
