@@ -5,20 +5,21 @@
 
 Numbers. Every way spends the same epsilon and delta on one column, and its release is the same apart from the schema:
 
-    discovered   bounds and bins found with a share of the budget, the share of `quick_release`
+    discovered   bounds and bins found with the share of the budget that `quick_release` takes
     expert       32 quantile bins of the rows themselves and a level for each value of 2 % of them: nobody is as good
     true bounds  32 bins of equal width between the least and the largest number of the rows
     ten times    32 bins of equal width over a range ten times as wide
     header only  32 bins of equal width from 0 (or minus the end) to a power of ten above ten times the largest number
-    OpenDP       15 quantiles by OpenDP's `make_private_quantile`, with the same share, from 1,000 candidates of equal
-                 distance over the range of "ten times"; needs the package opendp
+    OpenDP       bins between 15 quantiles by OpenDP's `make_private_quantile`, with the same share, from 1,000
+                 candidates of equal distance over the range of "ten times"; needs the package opendp
 
 "Wasserstein" is the distance of the released distribution from the rows, spread evenly in bins, in percent of the
 rows' mean distance from their median. "Ranges" is the mean error of 500 ranges between two random rows, in percent of
 all rows.
 
 Levels. Values with Zipf frequencies; recall by the number of units that hold a value, measured and by the exact law,
-next to the optimum of any one-value mechanism that spends its whole (epsilon, delta) on this column alone.
+next to the optimum of mechanisms that spend the whole (epsilon, delta) on this column alone and decide value by value;
+with several values per unit, epsilon and delta are divided among them.
 
 Reference: [Desfontaines et al. 2022, Thm 1] for the optimum.
 """
@@ -189,15 +190,14 @@ def opendp_bins(shape: Shape, budget: hush.Budget) -> Column:
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
     rho = budget.rho * float(DISCOVERY_SHARE) / QUANTILES
     rows = shape.numbers.astype(float).tolist()
-    found = []
-    for k in range(QUANTILES):
 
-        def measure(scale: float, alpha: float = (k + 1) / (QUANTILES + 1)) -> Any:
-            measure = dp.zero_concentrated_divergence()
-            return dp.m.make_private_quantile(*space, measure, candidates=candidates, alpha=alpha, scale=scale)
+    def measurement(scale: float, alpha: float) -> Any:
+        measure = dp.zero_concentrated_divergence()
+        return dp.m.make_private_quantile(*space, measure, candidates=candidates, alpha=alpha, scale=scale)
 
-        found.append(dp.binary_search_chain(measure, d_in=1, d_out=rho)(rows))
-    return between(shape, [low, *found, high])
+    # the scale that costs this rho is the same for every quantile
+    scale = dp.binary_search_param(lambda scale: measurement(scale, 0.5), d_in=1, d_out=rho, T=float)
+    return between(shape, [measurement(scale, alpha)(rows) for alpha in np.linspace(0.005, 0.995, QUANTILES)])
 
 
 # Errors
