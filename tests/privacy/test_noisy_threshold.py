@@ -128,6 +128,13 @@ def test_the_code_keeps_what_it_states_on_every_tiny_table(law: NoisyThreshold, 
     assert check_every_neighbour(law, most) > 0.9
 
 
+def test_the_stated_delta_covers_the_exact_tail() -> None:
+    with mpmath.workdps(60):
+        for law in (LAPLACE, LATE, GAUSSIAN):
+            exact = exact_tail(law.noise, law.threshold - law.minimum)
+            assert exact <= mpmath.mpf(law.delta.numerator) / law.delta.denominator
+
+
 def test_gaussian_counts_keep_the_curve_of_their_noise_and_delta() -> None:
     """At every epsilon, delta is at most that of the noise on the keys that stay, plus that of new keys."""
     law, most = GAUSSIAN, 2

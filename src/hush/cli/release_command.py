@@ -156,7 +156,7 @@ class ReleaseRequest:
             if file is not None and self.question.given:
                 raise click.UsageError(f"{option} holds the workload; leave --workload and --workload-sql out")
             if file is not None and self.chosen.given:
-                raise click.UsageError(f"{option} holds the mechanism; leave --mechanism and its settings out")
+                raise click.UsageError(f"{option} holds the mechanism; leave --mechanism, --goal and its settings out")
         if self.resume is not None and (self.plan_file is not None or self.limit.given):
             raise click.UsageError("--resume holds the plan and the budget; leave --plan and the budget out")
 
@@ -169,10 +169,11 @@ class ReleaseRequest:
             return ReleaseJob.resumed(_loaded_partial(self.resume), **spending)
         if self.plan_file is not None:
             return ReleaseJob(_loaded_plan(self.plan_file, self.limit), **spending)
-        workload, mechanism = self.question.read(schema, self.chosen.goal), self.chosen.read()
+        workload, mechanism = self.question.read(schema, for_rows=self.chosen.for_rows), self.chosen.read()
         budget = self.limit.read_for(mechanism, self.rows)
         with progress_bar("planning") as progress:
-            plan = hush.plan(workload, budget, mechanism, max_rows_per_unit=unit_rows, progress=progress)
+            options: dict[str, Any] = {"label": self.chosen.label, "max_rows_per_unit": unit_rows}
+            plan = hush.plan(workload, budget, mechanism, **options, progress=progress)
         return ReleaseJob(_payable(plan, book), **spending)
 
 
