@@ -6,11 +6,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test check format docs bench clean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '2,3p' Makefile | cut -c3-; echo "  make check   check formatting, lint and types"; echo "  make bench   run the benchmarks (takes long)"
+	@sed -n '2,3p' Makefile | cut -c3-; echo "  make check   check formatting, lint and types"; echo "  make docs    build the documentation site in docs/_build/html"; echo "  make bench   run the benchmarks (takes long)"
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("hush needs Python >= 3.11, found " + sys.version.split()[0] + "; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -38,6 +38,10 @@ check: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --builder html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'

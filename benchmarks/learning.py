@@ -10,13 +10,19 @@ codes, whose order they use. Their AUC is measured on the real test rows. Tables
 - effects: generated, 30,000 rows. Twelve columns form a tree, and the log-odds of the label add up effects of six of
   them and of two pairs of columns. Only tables of a pair and the label show the effects of pairs, and logistic
   regression cannot learn them. The exact log-odds have an AUC of .931 on the test rows.
+- additive: generated, 15,000 rows. Twelve columns depend on hidden classes, and each has an effect of its own.
+- crossed: generated, 45,000 rows. Fourteen columns in groups; six pairs of columns have effects, no column alone has.
+- few: generated, 900 rows. Two columns have 100 to 500 levels, eight have 2 to 12, and five columns have effects.
 
-Workloads: `2-way` asks for all pairs of columns, `label` also for all triples that hold the label.
+`few-2` is another table of the kind `few`; any number will do, and any generated kind.
+
+Workloads: `2-way` asks for all pairs of columns, `label` also for `predict LABEL`, as hush.plan does with label=LABEL.
 
 Run: python -m benchmarks.learning [--data FOLDER] [--tables adult,titanic,effects] [--mechanisms aim,mst,residual]
          [--workload 2-way|label] [--epsilon 1] [--delta 1e-9] [--runs 5] [--out learning.jsonl] [--report]
 FOLDER is that of benchmarks/README.md; any of its tables whose name starts with adult or titanic can be chosen. Without
-it only effects is run. Mechanisms may have settings and labels as in benchmarks.utility: "aim:preset=fast", "aim@new".
+it only generated tables are run. Mechanisms may have settings and labels as in benchmarks.utility: "aim:preset=fast",
+"aim@new".
 
 Every run is one line of the file --out and is not repeated unless it failed. --report runs nothing and shows the whole
 file.
@@ -35,10 +41,11 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 from typing import TypeAlias
 
@@ -51,7 +58,7 @@ from benchmarks.coded import TARGETS
 from benchmarks.limited import ONE_CORE
 from benchmarks.synthetic import listed, numbers
 from benchmarks.utility import KEY, REPORT_WIDTH, Line, append, mechanism_of, results_of
-from benchmarks.utility_tables import GENERATED, seeded
+from benchmarks.utility_tables import GENERATED, Coded, seeded
 from hush.core.arrays import Integers
 from hush.core.errors import HushError
 from hush.render.text_table import NO_NUMBER, TextColumn, TextTable, number_columns
@@ -59,7 +66,13 @@ from hush.render.text_table import NO_NUMBER, TextColumn, TextTable, number_colu
 WORKLOADS = ("2-way", "label")
 CLASSIFIERS = ("logistic", "trees")
 REAL = "real rows"  # stands for a mechanism in the file
-EFFECTS, EFFECTS_ROWS = "effects", 30_000
+LABELLED: dict[str, tuple[Callable[[int, np.random.Generator], Coded], int, int, int]] = {
+    # the columns, the number of rows, the number of columns and of pairs that have an effect on the label
+    "effects": (GENERATED["tree"][0], 30_000, 6, 2),
+    "additive": (GENERATED["mixture"][0], 15_000, 12, 0),
+    "crossed": (GENERATED["cliques"][0], 45_000, 0, 6),
+    "few": (partial(GENERATED["large"][0], large=2), 900, 5, 0),
+}
 Codes: TypeAlias = dict[str, Integers]  # one array per column, in domain order
 
 
@@ -92,7 +105,7 @@ def table_names(folder: Path | None) -> list[str]:
     """All tables that have a label: those of the folder and the generated one."""
     paths = folder.glob("*.csv") if folder is not None else ()
     names = sorted(path.stem for path in paths if path.with_name(f"{path.stem}-domain.json").exists())
-    return [*(name for name in names if name.split("-")[0] in TARGETS), EFFECTS]
+    return [*(name for name in names if name.split("-")[0] in TARGETS), *LABELLED]
 
 
 def run_all(options: argparse.Namespace) -> None:
@@ -115,8 +128,8 @@ def run_all(options: argparse.Namespace) -> None:
 
 def make_table(name: str, folder: Path | None) -> LabelledTable:
     """The table of a name that `table_names` lists, split into its two parts."""
-    if name == EFFECTS:
-        codes, sizes = _effects()
+    if name.split("-")[0] in LABELLED:
+        codes, sizes = _generated(name)
         label = next(reversed(codes))
     else:
         path, label = Path(folder or "", f"{name}.csv"), TARGETS[name.split("-")[0]]
@@ -130,27 +143,28 @@ def make_table(name: str, folder: Path | None) -> LabelledTable:
     return LabelledTable(domain=hush.Domain(sizes), label=label, train=train, test=test)
 
 
-def _effects() -> tuple[Codes, dict[str, int]]:
-    """Columns that form a tree, and a label whose log-odds are a sum over six columns and two pairs."""
-    random = seeded(EFFECTS)
-    columns, sizes = GENERATED["tree"][0](EFFECTS_ROWS, random)
-    log_odds = np.zeros(EFFECTS_ROWS)
-    for column in random.choice(len(columns), 6, replace=False):
+def _generated(name: str) -> tuple[Codes, dict[str, int]]:
+    """Columns of a known structure, and a label whose log-odds are a sum over columns and pairs of columns."""
+    random = seeded(name)
+    kind, rows, alone, pairs = LABELLED[name.split("-")[0]]
+    columns, sizes = kind(rows, random)
+    log_odds = np.zeros(rows)
+    for column in random.choice(len(columns), alone, replace=False):
         log_odds += random.normal(size=sizes[column])[columns[column]]
-    for one, other in random.choice(len(columns), (2, 2), replace=False):
-        log_odds += random.normal(scale=2.0, size=(sizes[one], sizes[other]))[columns[one], columns[other]]
-    labels = random.random(EFFECTS_ROWS) < 1 / (1 + np.exp(log_odds.mean() - log_odds))
+    for one, other in random.choice(len(columns), (pairs, 2), replace=False):
+        effects = random.normal(scale=2.0, size=(sizes[one], sizes[other]))
+        if not alone:  # neither column of a pair has an effect of its own
+            effects = effects - effects.mean(axis=0) - effects.mean(axis=1, keepdims=True)
+        log_odds += effects[columns[one], columns[other]]
+    labels = random.random(rows) < 1 / (1 + np.exp(log_odds.mean() - log_odds))
     codes = {f"column{index}": values for index, values in enumerate(columns)} | {"label": labels.astype(np.int64)}
     return codes, dict(zip(codes, [*sizes, 2], strict=True))
 
 
 def workload_of(kind: str, domain: hush.Domain, label: str) -> hush.Workload:
-    """All pairs of columns, and with `label` all triples that hold the label."""
-    columns = domain.varying()
-    triples = combinations(columns, 3) if kind == "label" else ()
-    return hush.Workload.marginals(
-        domain, [*combinations(columns, 2), *(triple for triple in triples if label in triple)]
-    )
+    """All pairs of columns; with `label` also what predicting the label needs."""
+    pairs = hush.Workload.kway(domain, 2)
+    return pairs + hush.Workload.predict(domain, label) if kind == "label" else pairs
 
 
 def run_job(job: Line, table: LabelledTable) -> Line:
@@ -235,7 +249,7 @@ def _cells(runs: Sequence[Line], real: Sequence[Line]) -> list[str]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--tables", type=listed, help="adult,titanic,effects by default; effects without --data")
+    parser.add_argument("--tables", type=listed, help="adult, titanic and the generated ones by default")
     parser.add_argument("--mechanisms", type=listed, default=["aim", "mst", "residual"])
     parser.add_argument("--workload", choices=WORKLOADS, default=WORKLOADS[0])
     parser.add_argument("--epsilon", type=numbers, default=[1.0], help="one or several, 1 by default")
@@ -245,8 +259,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--report", action="store_true", help="only print the tables from the file")
     options = parser.parse_args()
     known = table_names(options.data)
-    options.tables = options.tables or [name for name in (*TARGETS, EFFECTS) if name in known]
-    if unknown := set(options.tables) - set(known):
+    options.tables = options.tables or [name for name in (*TARGETS, *LABELLED) if name in known]
+    kinds = {*known, *(f"{kind}-" for kind in LABELLED)}
+    if unknown := {name for name in options.tables if name not in kinds and name.rstrip("0123456789") not in kinds}:
         parser.error(
             f"--tables {', '.join(unknown)}: expected some of {', '.join(known)}; --data FOLDER adds its tables"
         )

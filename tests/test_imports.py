@@ -27,6 +27,8 @@ THIRD_PARTY = (
     "rich",
     "scipy",
     "sqlglot",
+    "starlette",
+    "uvicorn",
 )
 SOLVERS = ("scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.stats")
 READERS = ("adbc_driver_postgresql", "openpyxl", "pyspark")  # of engines and files that a user may not have
@@ -158,13 +160,16 @@ LAYERS = (
     {"models"},
     {"release"},
     {"mechanisms"},
+    {"research"},
     {"planning", "loading"},
+    {"quick_count"},
     {"discovery"},
     {"evaluation"},
     {"report"},
     {"hybrid"},
     {"testing"},
     {"audit"},
+    {"studio"},
     {"training"},
     {"pareto"},
     {"cli"},

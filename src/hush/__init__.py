@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hush._version import __version__
 
 if TYPE_CHECKING:
-    from hush import audit, datasets, evaluation, hybrid, mechanisms, pareto, queries
+    from hush import audit, datasets, evaluation, hybrid, mechanisms, pareto, queries, research
     from hush.core.constraints import Constraint
     from hush.core.domain import Domain
     from hush.core.errors import HushError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hush.privacy.ledger import Ledger
     from hush.privacy.measurement import Measurement
     from hush.privacy.sensitivity import Neighbours
+    from hush.quick_count import count
     from hush.release.answers import Answers
     from hush.release.fit import fit
     from hush.release.model import Model
@@ -40,6 +41,7 @@ else:  # unseen by type checkers, to which a module with __getattr__ has every n
         "Release": "hush.release.release",
         "Schema": "hush.schema",
         "Workload": "hush.workloads",
+        "count": "hush.quick_count",
         "fit": "hush.release.fit",
         "load": "hush.loading",
         "model_size_mb": "hush.models.graphical.model_size",
@@ -86,6 +88,7 @@ __all__ = [
     "Workload",
     "__version__",
     "audit",
+    "count",
     "datasets",
     "evaluation",
     "fit",
@@ -98,4 +101,5 @@ __all__ = [
     "plan_for_error",
     "queries",
     "read",
+    "research",
 ]

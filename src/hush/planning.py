@@ -30,6 +30,7 @@ def plan(
     max_rows_per_unit: int | None = None,
     thorough: bool = False,
     goal: str = "answers",
+    label: str | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """Plan what to measure for a workload within a budget; reads no data and spends nothing.
@@ -43,6 +44,8 @@ def plan(
     `progress` gets the share that is done. Under (epsilon, delta) it takes Laplace noise if that is more accurate; pure
     epsilon is also the stronger promise. `plan.alternative` is then the best plan with Gaussian noise. `goal="rows"` is
     for synthetic rows: "auto" then takes `scout`, which measures what rows would otherwise get wrong.
+    `label` names a column that classifiers trained on these rows will predict, and adds `Workload.predict` to the
+    workload.
 
     >>> import hush
     >>> domain = hush.Domain({"age": 85, "sex": 2, "race": 5})
@@ -67,6 +70,12 @@ def plan(
         raise WorkloadError(f"thorough=True goes with mechanism='auto', which compares several, not {chosen.name!r}")
     elif goal != "answers":
         raise WorkloadError(f"goal={goal!r} goes with mechanism='auto', which chooses by it, not {chosen.name!r}")
+    if label is not None:
+        if isinstance(chosen, Auto) and chosen.goal == "answers":
+            raise WorkloadError(
+                f"label={label!r} is for synthetic rows; add --goal rows (goal='rows'), or name a mechanism"
+            )
+        asked = asked + Workload.predict(asked.domain, label)
     return chosen.plan(asked, budget, neighbours=neighbours, max_rows_per_unit=rows)
 
 

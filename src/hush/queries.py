@@ -15,11 +15,24 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hush.core.errors import WorkloadError, shown
-from hush.linops import AllRange, Dense, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total, WidthRange
+from hush.linops import (
+    AllRange,
+    Dense,
+    Equivalent,
+    Identity,
+    LevelsAndTotal,
+    LinearOperator,
+    Permuted,
+    Prefix,
+    Total,
+    WidthRange,
+)
 from hush.schema.proposition import at_least, test
 
 __all__ = [
+    "all_predicates",
     "at_least",
+    "circular",
     "identity",
     "levels_and_total",
     "matrix",
@@ -111,3 +124,31 @@ def predicates(rows: Sequence[Any]) -> Block:
         return Dense(indicators)
 
     return block
+
+
+def circular(pattern: Sequence[float]) -> Block:
+    """One query for each rotation of a pattern of coefficients, such as a moving average around a clock.
+
+    >>> circular([1, 1, 0])(3).dense().tolist()
+    [[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]
+    """
+    coefficients = np.asarray(pattern)
+    if coefficients.ndim != 1 or coefficients.dtype.kind not in "biuf" or not coefficients.any():
+        raise WorkloadError(f"circular: pattern={shown(pattern)}: expected a list of numbers, not all zero")
+    return matrix([np.roll(coefficients, shift) for shift in range(len(coefficients))])
+
+
+MOST_PREDICATE_LEVELS = 300  # 2^298 is still below the largest weight
+
+
+def all_predicates(size: int) -> LinearOperator:
+    """Every set of levels, all 2^n of them; known through their squared error alone, so answers are not listed.
+
+    >>> all_predicates(3).gram_dense().tolist()
+    [[4.0, 2.0, 2.0], [2.0, 4.0, 2.0], [2.0, 2.0, 4.0]]
+    """
+    if size > MOST_PREDICATE_LEVELS:
+        raise WorkloadError(
+            f"all 2^{size} sets of {size} levels: expected at most {MOST_PREDICATE_LEVELS} levels; merge levels"
+        )
+    return Equivalent(2.0 ** (size - 2) * (np.eye(size) + 1), queries=2**size)

@@ -141,6 +141,40 @@ def test_rows_are_released_without_a_workload_or_a_mechanism(folder: Path) -> No
     assert csv.read_csv(folder / "rows.csv").num_rows == 50
 
 
+def test_rows_to_predict_a_label_are_released(folder: Path) -> None:
+    budget = ("--epsilon", 1, "--delta", 1e-9)
+    released = run_hush(
+        "release", folder / "people.csv", "--schema", folder / "people.toml", "--goal", "rows", "--label", "income",
+        *budget, "-o", folder / "people.hush",
+    )  # fmt: skip
+    assert released.exit_code == 0, released.stderr
+    release = load_release(folder / "people.hush")
+    domain = release.workload.domain
+    assert release.workload == hush.Workload.kway(domain, 2) + hush.Workload.predict(domain, "income")
+    for words, message in [
+        (("plan", folder / "people.toml", "--label", "income", *budget), "add --goal rows"),
+        (("plan", folder / "people.toml", "--goal", "rows", "--label", "incme", *budget), "did you mean 'income'"),
+        (("plan", folder / "people.toml", "--label", "income", "--target-error", 3), "--label for synthetic rows"),
+        (("audit", "--label", "income"), "leave --label out"),
+    ]:
+        done = run_hush(*words)
+        assert done.exit_code == 2
+        assert message in " ".join(done.stderr.split())
+
+
+def test_a_plan_of_a_file_has_its_own_goal(folder: Path) -> None:
+    budget = ("--epsilon", 1, "--delta", 1e-9)
+    planned = run_hush("plan", folder / "people.toml", "--workload", "1-way", *budget, "-o", folder / "plan.hush")
+    assert planned.exit_code == 0, planned.stderr
+    for option in (("--goal", "rows"), ("--label", "income")):
+        done = run_hush(
+            "release", folder / "people.csv", "--schema", folder / "people.toml", "--plan", folder / "plan.hush",
+            *option, "-o", folder / "x.hush",
+        )  # fmt: skip
+        assert done.exit_code == 2
+        assert "--plan holds the mechanism" in " ".join(done.stderr.split())
+
+
 def test_a_goal_and_a_mechanism_are_not_both_given(folder: Path) -> None:
     done = run_hush("plan", folder / "people.toml", "--goal", "rows", "--mechanism", "aim", "--rho", 1)
     assert done.exit_code == 2

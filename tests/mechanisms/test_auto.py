@@ -234,6 +234,19 @@ def test_rows_under_pure_epsilon_come_from_the_best_mechanism_for_answers() -> N
     assert plan.rmse is not None
 
 
+def test_a_label_adds_what_predicting_it_needs() -> None:
+    domain, budget = hush.Domain({"a": 3, "b": 4, "c": 2}), hush.Budget(epsilon=1.0, delta=1e-9)
+    pairs = hush.Workload.kway(domain, 2)
+    plan = hush.plan(pairs, budget, goal="rows", label="c")
+    assert plan.mechanism == "scout"
+    assert plan.workload == pairs + hush.Workload.predict(domain, "c")
+    assert hush.plan(pairs, budget, mechanism="aim", label="c").workload == plan.workload
+    pure = hush.plan(pairs, hush.Budget(epsilon=1.0), goal="rows", label="c")
+    assert pure.workload == plan.workload
+    with pytest.raises(WorkloadError, match="label='c' is for synthetic rows; add --goal rows"):
+        hush.plan(pairs, budget, label="c")
+
+
 def test_a_goal_is_one_of_two_and_goes_with_auto() -> None:
     workload, budget = hush.Workload.kway(hush.Domain({"a": 3, "b": 4}), 2), hush.Budget(epsilon=1.0, delta=1e-9)
     with pytest.raises(WorkloadError, match="goal='row'"):

@@ -43,6 +43,8 @@ MECHANISMS = [
     Direct(noise="gaussian", least_squares="global"),
     Matrix(noise="gaussian"),
     Matrix(noise="laplace"),
+    Matrix(noise="gaussian", design="eigen", relative=True),
+    Matrix(noise="laplace", design="fourier", complete=False),
     Direct(noise="gaussian"),
     Direct(noise="laplace"),
 ]
@@ -399,3 +401,38 @@ def test_small_budgets_round_to_shorter_integers() -> None:
     workload = Workload.product(domain, {"x": queries.prefix, "y": queries.prefix})
     tiny, small = (plan_of(HDMM(noise="laplace"), workload, Budget(epsilon=e)) for e in (1e-4, 0.1))
     assert tiny.rmse == pytest.approx(1000 * small.rmse, rel=0.02)
+
+
+def test_clusters_of_a_union_of_products_can_be_given(tmp_path: Path) -> None:
+    domain = Domain({"a": 8, "b": 5, "c": 6})
+    workload = Workload.product(domain, {"a": queries.prefix, "b": queries.identity}) + Workload.product(
+        domain, {"c": queries.ranges}
+    )
+    settings = HDMM(noise="gaussian", operators=("plus",), groups=[[0], [1]])
+    plan = hush.plan(workload, ZCDP, mechanism=settings)
+    assert [product.clique for product in plan.strategy.products] == [("a", "b"), ("c",)]
+    single = hush.plan(workload, ZCDP, mechanism=HDMM(noise="gaussian", operators=("plus",), groups=[[0, 1]]))
+    assert single.rmse > plan.rmse  # one product over three columns measures combinations that nobody asks for
+    plan.save(tmp_path / "plan.hush")
+    assert hush.load(tmp_path / "plan.hush").settings == settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"groups": [[0]]}, "every one of the terms 0 .. 1"),
+        ({"groups": [[0, 1], [1]]}, "every one of the terms"),
+        ({"groups": [[0, 2]]}, "from 0 to 1"),
+        ({"groups": [["a"], [1]]}, "whole number"),
+        ({"groups": [[0], [1]], "operators": ("kron",)}, "unions of products"),
+    ],
+)
+def test_clusters_that_do_not_hold_every_term_once_are_refused(settings: dict[str, Any], message: str) -> None:
+    workload = Workload.marginals(DOMAIN, [("a",), ("b",)])
+    with pytest.raises(WorkloadError, match=message):
+        hush.plan(workload, ZCDP, mechanism=HDMM(**settings))
+
+
+def test_clusters_that_are_no_lists_are_refused() -> None:
+    with pytest.raises(WorkloadError, match="such as"):
+        HDMM(groups=[0, 1])  # type: ignore[list-item]

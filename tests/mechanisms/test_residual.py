@@ -307,7 +307,7 @@ OTHER = TinyTable(Domain({"a": 2, "b": 4, "c": 2}), ROWS)
         (lambda: hush.plan_for_error(PLAIN, 0.0), WorkloadError, "target=0.0"),
         (lambda: residual_plan(PLAIN, BUDGET).release(OTHER), DataError, "'b' has 3 levels in the plan, 4"),
         (
-            lambda: residual_plan(Workload.kway(Domain({f"x{i}": 1000 for i in range(6)}), 6), BUDGET),
+            lambda: residual_plan(Workload.kway(Domain({f"x{i}": 1000 for i in range(6)}), 6), BUDGET).requests(),
             SizeError,
             "fewer attributes",
         ),
@@ -405,3 +405,17 @@ def test_combinations_across_tables_have_exact_errors() -> None:
         release.combination([])
     with pytest.raises(WorkloadError, match="no table over"):
         release.combination([(("a", "c"), np.ones((2, 2)))])
+
+
+def test_tables_too_large_to_measure_are_planned_and_their_release_is_refused_unpaid(tmp_path: Path) -> None:
+    domain = Domain({f"a{i}": 100 for i in range(5)})
+    plan = residual_plan(Workload.kway(domain, 5), Budget(epsilon=1.0, delta=1e-9))
+    assert plan.variance(tuple(domain)) == pytest.approx(1 / (2 * float(plan.rho)))  # one table gets the whole budget
+    assert "only predicted: measuring a0, a1, a2, a3, a4 exactly" in plan.details()
+    assert "only predicted" not in residual_plan(PLAIN, BUDGET).details()
+    plan.save(tmp_path / "large.hush")
+    loaded = hush.load(tmp_path / "large.hush")
+    ledger = Ledger.create(tmp_path / "ledger.db", Budget(epsilon=1.0, delta=1e-9))
+    with pytest.raises(SizeError):
+        loaded.release(TinyTable(domain, [(0,) * 5]), ledger=ledger)
+    assert [entry.action for entry in ledger.entries()] == ["cap"]

@@ -151,6 +151,20 @@ def test_sets_whose_answers_could_overflow_are_refused_before_anything_is_charge
         ProductQuery(tuple((name,) for name in domain), tuple(ResidualBasis.plain(100) for _ in range(5)))
 
 
+def test_errors_of_tables_too_large_to_measure_are_predicted() -> None:
+    domain = Domain({f"a{i}": 100 for i in range(6)})
+    plan = select_residual(Workload.kway(domain, 5), rho=0.5).value
+    with pytest.raises(SizeError, match="64-bit"):
+        plan.requests()
+    # One basis for all columns, so the sets of one size share a law; sum_k C(6, k) sets for k up to 5.
+    assert sorted(plan.law_counts().values()) == [1, 6, 6, 15, 15, 20]
+    costs = [
+        law.event(sensitivity(norms, max_rows=1, neighbours=Neighbours.ADD_REMOVE)).cost.rho * count
+        for (norms, law), count in plan.law_counts().items()
+    ]
+    assert float(sum(costs)) == pytest.approx(0.5)
+
+
 def test_the_largest_table_allowed_is_answered_exactly() -> None:
     big = ResidualBasis.of([[2**28, -(2**28)]], scale=1)
     query = ProductQuery((("a",),), (big,))

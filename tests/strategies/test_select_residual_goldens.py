@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import hush
 from hush.core.domain import Domain
 from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.select_residual import select_residual
@@ -93,6 +94,21 @@ def test_real_domains(
     assert best.max_variance(workload) == pytest.approx(largest_of_rmse, abs=6e-5)
     assert best.lower_bound(workload) == pytest.approx(best.rmse(workload) ** 2 * cells, rel=1e-9)  # the SVD bound
     assert plan(workload, "maxvar").max_variance(workload) == pytest.approx(largest, rel=2e-9, abs=6e-7)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rmse", "largest"),
+    [(ADULT, 17.844, 1030.948), (LOANS, 12.678, 474.243)],
+    ids=["adult", "loans"],
+)
+def test_five_way_tables_are_planned_although_they_cannot_be_measured(
+    sizes: tuple[int, ...], rmse: float, largest: float
+) -> None:
+    workload = workload_of(sizes, "5")
+    planned = hush.plan(workload, hush.Budget(rho=0.5), mechanism="residual")
+    even = hush.plan(workload, hush.Budget(rho=0.5), mechanism="residual", loss="maxvar")
+    assert planned.rmse == pytest.approx(rmse, abs=6e-4)  # as printed, [ResidualPlanner, Tables 16 and 18]
+    assert even.max_variance == pytest.approx(largest, rel=1e-4)
 
 
 @pytest.mark.parametrize(("levels", "attributes", "rmse", "largest"), SYNTH)

@@ -2,14 +2,30 @@
 
 import math
 import sys
+from collections.abc import Callable
 
 import pytest
-from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
+from dp_accounting import (
+    GaussianDpEvent,
+    NeighboringRelation,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    UnsupportedEventError,
+)
+from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
+from scipy import integrate, stats
 
 from hush.core.errors import SearchError
 from hush.privacy.conversions import gaussian_epsilon
-from hush.training.training_privacy import TrainingEpsilon, output_epsilon, steps_of, training_epsilon
+from hush.training.training_privacy import (
+    TrainingEpsilon,
+    _epsilon,
+    _epsilon_of_losses,
+    output_epsilon,
+    steps_of,
+    training_epsilon,
+)
 
 CASES = [(40_000, 128, 10, 1.0), (40_000, 128, 10, 2.0), (60_000, 600, 100, 4.0), (60_000, 800, 10, 1.0)]
 
@@ -91,6 +107,65 @@ def test_output_perturbation_has_the_stated_epsilons(gamma: float, noise: float,
     found = output_epsilon(rows=30_956, regularization=gamma, noise=noise)
     assert found == pytest.approx(epsilon, rel=2e-3)
     assert output_epsilon(rows=15_478, regularization=2 * gamma, noise=noise) == pytest.approx(found)
+
+
+def exact_delta(share: float, noise: float, epsilon: float) -> float:
+    """The larger hockey-stick divergence of one Poisson step, by quadrature: P = (1 - q) N(0, z^2) + q N(1, z^2)."""
+
+    def integral(first, second) -> float:
+        gap = lambda x: max(first(x) - math.exp(epsilon) * second(x), 0.0)  # noqa: E731
+        return integrate.quad(gap, -12 * noise, 1 + 12 * noise, limit=2000, points=[0.0, 0.5, 1.0])[0]
+
+    without, added = stats.norm(0, noise).pdf, stats.norm(1, noise).pdf
+    mixed = lambda x: (1 - share) * without(x) + share * added(x)  # noqa: E731
+    return max(integral(mixed, without), integral(without, mixed))
+
+
+@pytest.mark.parametrize(("lot", "noise", "delta"), [(100, 1.0, 1e-3), (500, 0.7, 1e-4), (50, 0.5, 1e-5)])
+def test_poisson_lots_are_priced_by_their_privacy_loss(lot: int, noise: float, delta: float) -> None:
+    found = training_epsilon(rows=1000, lot=lot, epochs=1, noise=noise, delta=delta, sampling="poisson")
+    steps = steps_of(1000, lot, 1)
+    single = _epsilon(1000, lot, 1, noise, delta, "poisson")
+    assert exact_delta(lot / 1000, noise, single) <= delta * (1 + 1e-6)
+    assert exact_delta(lot / 1000, noise, 0.98 * single) > delta
+    renyi = renyi_epsilon(1000, lot, steps, noise, delta)
+    assert found < renyi
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_poisson_epsilons_are_well_below_those_of_renyi_accounting(case) -> None:
+    rows, lot, epochs, noise = case
+    found = training_epsilon(rows=rows, lot=lot, epochs=epochs, noise=noise, sampling="poisson")
+    assert 0.7 < found / renyi_epsilon(rows, lot, steps_of(rows, lot, epochs), noise, 1e-5) < 0.94
+
+
+def renyi_epsilon(rows: int, lot: int, steps: int, noise: float, delta: float) -> float:
+    accountant = RdpAccountant(list(range(2, 200)), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    accountant.compose(PoissonSampledDpEvent(lot / rows, GaussianDpEvent(noise)), steps)
+    return float(accountant.get_epsilon(delta))
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise UnsupportedEventError("not this one")
+
+
+@pytest.mark.parametrize(
+    ("method", "replacement"), [("compose", refuse), ("get_epsilon", lambda *_: math.nan)], ids=["refused", "nan"]
+)
+def test_where_loss_distributions_fail_renyi_accounting_holds(
+    monkeypatch: pytest.MonkeyPatch, method: str, replacement: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(PLDAccountant, method, replacement)
+    _epsilon.cache_clear()
+    found = training_epsilon(rows=2003, lot=100, epochs=2, noise=1.1, sampling="poisson")
+    assert found == pytest.approx(renyi_epsilon(2003, 100, 40, 1.1, 1e-5), rel=1e-3)
+    _epsilon.cache_clear()
+
+
+def test_tiny_deltas_and_large_epsilons_are_left_to_renyi_accounting() -> None:
+    tiny = training_epsilon(rows=2000, lot=100, epochs=2, noise=1.1, delta=1e-12, sampling="poisson")
+    assert tiny == pytest.approx(renyi_epsilon(2000, 100, 40, 1.1, 1e-12), rel=1e-3)
+    assert _epsilon_of_losses(0.05, 40, 0.1, 1e-5, 1e4) == math.inf
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,24 @@ def test_target_has_the_attribute_everywhere() -> None:
     assert workload.cliques == (("a", "c"), ("b", "c"), ("c", "d"))
 
 
+def test_predict_asks_for_pairs_and_triples_with_the_label() -> None:
+    workload = Workload.predict(DOMAIN, "c")
+    assert workload.cliques == (("a", "c"), ("b", "c"), ("c", "d"), ("a", "b", "c"), ("a", "c", "d"), ("b", "c", "d"))
+    assert workload.weights == (3.0, 3.0, 3.0, 1.0, 1.0, 1.0)
+    pair = Workload.predict(Domain({"a": 2, "b": 3, "c": 1}), "a")
+    assert (pair.cliques, pair.weights) == ((("a", "b"),), (1.0,))
+
+
+def test_predict_refuses_a_label_that_nothing_can_predict() -> None:
+    domain = Domain({"a": 2, "b": 1})
+    with pytest.raises(WorkloadError, match="label 'b' has a single level, so there is nothing to predict"):
+        Workload.predict(domain, "b")
+    with pytest.raises(WorkloadError, match="label 'a' is the only column with several levels; add one"):
+        Workload.predict(domain, "a")
+    with pytest.raises(DomainError, match="'income' is not in the domain"):
+        Workload.predict(domain, "income")
+
+
 def test_skewed_is_the_same_for_the_same_seed_and_counts_repeats() -> None:
     first, again, other = (Workload.skewed(DOMAIN, 2, 50, seed=seed) for seed in (1, 1, 2))
     assert first == again != other

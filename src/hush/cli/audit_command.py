@@ -62,6 +62,8 @@ def audit(
     # Check the options, then audit.
     if expect_head is not None and ledger is None:
         raise click.UsageError("--expect-head is about a ledger; add --ledger")
+    if chosen.label is not None:
+        raise click.UsageError("--label belongs to a workload, and an audit has its own; leave --label out")
     output.check(ledger, released)
     budget = limit.read() if limit.given or limit.delta is not None else hush.Budget(rho=0.5)
     with progress_bar("auditing") as progress:

@@ -23,6 +23,8 @@ COMMANDS = (
     LazyCommand("release", "release_command", "Measure DATA with noise and spend the budget."),
     LazyCommand("report", "report_command", "Write RELEASE as one HTML page to read."),
     LazyCommand("schema", "schema_command", "Say what the columns of a table may hold."),
+    LazyCommand("serve", "studio_command", "Let others ask RELEASE: a page and an API."),
+    LazyCommand("studio", "studio_command", "Plan, release and explore in a browser."),
     LazyCommand("synth", "synth_command", "Write synthetic rows from a release or a model."),
 )
 

@@ -229,6 +229,7 @@ class MechanismOptions:
 
     mechanism: str
     goal: str
+    label: str | None
     loss: str
     preset: str | None
     max_size_mb: float | None
@@ -236,7 +237,13 @@ class MechanismOptions:
     @property
     def given(self) -> bool:
         """Whether any option about the mechanism itself was used."""
-        return self.mechanism.lower() != "auto" or self.preset is not None or self.max_size_mb is not None
+        limited = self.preset is not None or self.max_size_mb is not None
+        return self.mechanism.lower() != "auto" or self.for_rows or limited
+
+    @property
+    def for_rows(self) -> bool:
+        """Whether the release is for synthetic rows, so that it needs no workload."""
+        return self.goal == "rows" or self.label is not None
 
     def read(self) -> Mechanism:
         """The mechanism; refuses settings that it does not have."""
@@ -273,6 +280,7 @@ mechanism_options = option_group(
         show_default=True,
         help="What the release is for, if no mechanism is named: answers with known errors, or synthetic rows.",
     ),
+    click.option("--label", help="Column that classifiers trained on the synthetic rows will predict."),
     click.option(
         "--loss", type=click.Choice(["rmse", "maxvar"]), default="rmse", show_default=True, help="What to minimise."
     ),
@@ -297,11 +305,11 @@ class WorkloadOptions:
         """Whether either option was used."""
         return self.workload is not None or self.workload_sql is not None
 
-    def read(self, schema: hush.Schema, goal: str = "answers") -> hush.Workload:
+    def read(self, schema: hush.Schema, *, for_rows: bool = False) -> hush.Workload:
         """The workload of the text and of the file together; for synthetic rows all pairs, if neither is given."""
         from hush.workloads.workload_text import parse_workload
 
-        if not self.given and goal == "rows":
+        if not self.given and for_rows:
             return parse_workload(schema, "2-way")
         if not self.given:
             raise click.UsageError("say what to ask with --workload, or with --workload-sql and a file of queries")
@@ -321,8 +329,8 @@ workload_options = option_group(
     WorkloadOptions,
     click.option(
         "--workload",
-        help="What to ask: '3-way', '<=2-way', 'small 5000', 'target income 2-way', 'skewed 1', 'age,sex; race', "
-        "'age:prefix', '2-of-3', 'sum(income) by sex'.",
+        help="What to ask: '3-way', '<=2-way', 'small 5000', 'target income 2-way', 'predict income', 'skewed 1', "
+        "'age,sex; race', 'age:prefix', '2-of-3', 'sum(income) by sex'.",
     ),
     click.option("--workload-sql", type=PATH, help="File of SELECT COUNT(*) queries, each ending in a semicolon."),
 )

@@ -69,7 +69,7 @@ def plan(
     # Plan for a budget, or find the budget for a target error.
     output.check(schema, question.workload_sql)
     declared = hush.Schema.load(schema)
-    workload = question.read(declared, chosen.goal)
+    workload = question.read(declared, for_rows=chosen.for_rows)
     if rows is not None:
         check_rows(rows)
     plan = _planned(workload, limit, chosen, target_error, rows, thorough, declared.unit.max_rows)
@@ -126,10 +126,18 @@ def _planned(
         budget = limit.read_for(mechanism, rows)
         with progress_bar("planning") as progress:
             return hush.plan(
-                workload, budget, mechanism, max_rows_per_unit=unit_rows, thorough=thorough, progress=progress
+                workload,
+                budget,
+                mechanism,
+                label=chosen.label,
+                max_rows_per_unit=unit_rows,
+                thorough=thorough,
+                progress=progress,
             )
     if limit.given:
         raise BudgetError("--target-error finds the budget; leave out --epsilon, --rho and --mu")
+    if chosen.label is not None:
+        raise click.UsageError("--target-error is for answers, and --label for synthetic rows; leave one of them out")
     if chosen.mechanism.lower() not in ("auto", "residual"):
         raise BudgetError(f"--target-error is for the residual mechanism; leave --mechanism {chosen.mechanism} out")
     replace(chosen, mechanism="residual").read()  # refuses settings that residual does not have

@@ -6,7 +6,7 @@ import glob
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -156,7 +156,7 @@ class ReleaseRequest:
             if file is not None and self.question.given:
                 raise click.UsageError(f"{option} holds the workload; leave --workload and --workload-sql out")
             if file is not None and self.chosen.given:
-                raise click.UsageError(f"{option} holds the mechanism; leave --mechanism and its settings out")
+                raise click.UsageError(f"{option} holds the mechanism; leave --mechanism, --goal and its settings out")
         if self.resume is not None and (self.plan_file is not None or self.limit.given):
             raise click.UsageError("--resume holds the plan and the budget; leave --plan and the budget out")
 
@@ -169,17 +169,23 @@ class ReleaseRequest:
             return ReleaseJob.resumed(_loaded_partial(self.resume), **spending)
         if self.plan_file is not None:
             return ReleaseJob(_loaded_plan(self.plan_file, self.limit), **spending)
-        workload, mechanism = self.question.read(schema, self.chosen.goal), self.chosen.read()
+        workload, mechanism = self.question.read(schema, for_rows=self.chosen.for_rows), self.chosen.read()
         budget = self.limit.read_for(mechanism, self.rows)
         with progress_bar("planning") as progress:
-            plan = hush.plan(workload, budget, mechanism, max_rows_per_unit=unit_rows, progress=progress)
+            options: dict[str, Any] = {"label": self.chosen.label, "max_rows_per_unit": unit_rows}
+            plan = hush.plan(workload, budget, mechanism, **options, progress=progress)
         return ReleaseJob(_payable(plan, book), **spending)
 
 
 @click.command()
 @click.argument("data", type=str, required=False)
 @data_options("table", "spark", "query", "where", "timeout", "counts")
-@click.option("--schema", type=PATH, required=True, help="The schema file of the table.")
+@click.option("--schema", type=PATH, help="The schema file of the table; with --discover a draft, or none.")
+@click.option(
+    "--discover",
+    is_flag=True,
+    help="Find what the schema leaves open in the rows first, with 15 % of the budget; the rest pays for the release.",
+)
 @workload_options
 @budget_options
 @click.option(
@@ -199,7 +205,8 @@ class ReleaseRequest:
 @output_options("File to write the release to.", required=True)
 def release(
     rows_of: DataOptions,
-    schema: Path,
+    schema: Path | None,
+    discover: bool,
     request: ReleaseRequest,
     protected: UnitOptions,
     book: LedgerOptions,
@@ -210,7 +217,7 @@ def release(
 
     DATA is a CSV, Parquet or Excel file, a pattern of files, a folder of Parquet, a DuckDB or SQLite file with --table,
     a PostgreSQL address (postgresql://user@host/db) with --table or --query, or - for standard input. With --spark,
-    Spark counts it. Writes a release.
+    Spark counts it. Writes a release, and with --discover its schema beside it.
     """
     from hush.mechanisms.plan_errors import check_useful, delta_warning
     from hush.mechanisms.release_job import check_partial
@@ -218,11 +225,20 @@ def release(
 
     # Refuse what cannot be written or does not go together, before anything is planned or charged.
     request.check(output, *glob.glob(rows_of.data or "", recursive=True), schema, book.ledger)
-    path, rows, declared = cast(Path, output.path), request.rows, hush.Schema.load(schema)
+    path, rows = cast(Path, output.path), request.rows
+    new_ledger = book.ledger is not None and not book.ledger.exists()
+    shared: dict[str, Any] = {}
+    whole = request.limit
+    if discover:
+        request, schema, shared = _discovered(rows_of, schema, request, protected, book, output)
+    elif schema is None:
+        raise click.UsageError("Missing option '--schema'. Write one with `hush schema draft`, or add --discover.")
+    declared = hush.Schema.load(schema)
     unit_rows = protected.rows(declared)
 
     # Plan, or load the plan; then check it against the schema, the ledger and the expected number of rows.
-    job = request.job(declared, unit_rows, book, output=path, force=output.force, schema_is_public=schema_is_public)
+    given = {"output": path, "force": output.force, "schema_is_public": schema_is_public}
+    job = request.job(declared, unit_rows, book, **given, **shared)
     plan = job.plan
     job.check_public(declared)
     if rows is not None:
@@ -230,7 +246,6 @@ def release(
     if (warning := delta_warning(plan.budget, rows)) is not None:
         click.echo(f"hush: {warning}", err=True)
     check_partial(path, request.resume, force=output.force)
-    new_ledger = book.ledger is not None and not book.ledger.exists()
     if request.plan_file is not None:
         what = f"{len(plan.workload):,} tables, {plan.budget}, {plan.neighbours.value}"
         click.echo(f"Plan {request.plan_file}: {what}, at most {counted(plan.max_rows_per_unit, 'row')} per unit.")
@@ -255,8 +270,83 @@ def release(
     _say(done, path, late_warning=rows is None and warning is None)
     _warn_of(resumed, book.ledger, charged=done.statement.charged)
     if new_ledger:
-        cap = f"its cap is this release's budget, {plan.budget}"
+        cap = f"its cap is this release's budget, {whole.read() if discover else plan.budget}"
         click.echo(f"New ledger {book.ledger}: {cap}. `hush budget init` sets a cap for several releases.")
+
+
+def _discovered(
+    rows_of: DataOptions,
+    draft_file: Path | None,
+    request: ReleaseRequest,
+    protected: UnitOptions,
+    book: LedgerOptions,
+    output: OutputOptions,
+) -> tuple[ReleaseRequest, Path, dict[str, Any]]:
+    """The request with the rest of the budget, the schema that a discovery found, and the account that both charge."""
+    from hush.discovery.discovery_job import DiscoveryJob, RowsOf
+    from hush.discovery.guessed_draft import guessed_draft
+    from hush.discovery.quick_release import DISCOVERY_SHARE, parts_of
+    from hush.privacy.sensitivity import Neighbours
+    from hush.schema.discovery_draft import Draft
+
+    # What goes together, and where the schema is written.
+    if request.plan_file is not None or request.resume is not None:
+        raise click.UsageError("--discover comes before planning; leave --plan and --resume out")
+    if protected.unit is not None or protected.max_rows_per_unit is not None:
+        raise click.UsageError("with --discover, name the unit in [unit] of a draft, and give it with --schema")
+    path = cast(Path, output.path).with_suffix(".toml")
+    OutputOptions(path, output.force).check(rows_of.data, draft_file, book.ledger)
+    if not request.question.given and request.chosen.goal != "rows":
+        raise click.UsageError("say what to ask with --workload, or add --goal rows")
+
+    # A draft that is given, or one guessed from names and types.
+    source, selection = rows_of.source()
+    if draft_file is not None:
+        draft = Draft.load(draft_file)
+    else:
+        options = {name: value for name, value in selection.items() if name in ("table", "query")}
+        guess = guessed_draft(source, **options)
+        draft = guess.draft
+        for line in guess.assumed:
+            click.echo(f"assumed: {printable(line)}")
+
+    # Split the budget, and spend the first part.
+    budget = request.limit.read()
+    first, second, within, ledger = parts_of(
+        budget,
+        DISCOVERY_SHARE,
+        book.ledger,
+        draft,
+        dataset=book.dataset,
+        name=cast(Path, output.path).name,
+        neighbours=Neighbours.ADD_REMOVE,
+    )
+    kept = path.with_name(f"{path.name}.partial")
+    job = DiscoveryJob(
+        RowsOf(source=source, **selection),
+        draft,
+        first,
+        ledger,
+        book.dataset,
+        path.name,
+        partial=kept,
+        rows=request.rows,
+        within=within,
+    )
+    try:
+        with progress_bar("discovering"):
+            found = job.run()
+    except InterruptedRelease as stopped:
+        words = "hush schema discover with the draft and the budget of the discovery, and --resume"
+        click.echo(f"hush: {printable(f'{stopped}; go on with {words} {kept}')}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    found.schema.save(path, overwrite=output.force)
+    kept.unlink(missing_ok=True)
+    for note in found.notes:
+        click.echo(f"discovered: {printable(note)}")
+    click.echo(f"Schema {path}: {first} of {budget} was spent on it; {second} is left for the release.")
+    limit = replace(request.limit, **{name: second.to_dict().get(name) for name in ("epsilon", "delta", "rho", "mu")})
+    return replace(request, limit=limit), path, {"within": within}
 
 
 def _loaded_partial(file: Path) -> hush.Release:

@@ -22,6 +22,7 @@ from hush.evaluation.workload_error import Progress, Tables, TermErrors, paired,
 from hush.linops import AllRange, Dense, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total, WidthRange
 from hush.release.model import Model
 from hush.release.release import Release
+from hush.render.markup import join, tag
 from hush.render.text_table import TextColumn, TextTable, counted, number_columns
 from hush.schema import Integer, Numeric, Schema
 from hush.tables.read import count_numbers
@@ -185,6 +186,9 @@ class Comparison:
 
     def __str__(self) -> str:
         return "\n\n".join([STAMP, *(table.text(100) for table in comparison_tables(self))])
+
+    def _repr_html_(self) -> str:
+        return join(tag("p", tag("strong", STAMP)), *(table.html() for table in comparison_tables(self)))
 
 
 def compare(

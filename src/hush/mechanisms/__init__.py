@@ -23,6 +23,7 @@ from hush.mechanisms.rap import RAP
 from hush.mechanisms.release_job import ReleaseJob
 from hush.mechanisms.residual import Residual
 from hush.mechanisms.scout import Scout
+from hush.strategies.noise_allocation import ConvexLoss, MaxOfSums, MaxVariance, SumOfVariances
 
 __all__ = [
     "AIM",
@@ -33,11 +34,14 @@ __all__ = [
     "MWEM",
     "RAP",
     "AllZero",
+    "ConvexLoss",
     "Direct",
     "DualQuery",
     "Gaussian",
     "Independent",
     "Matrix",
+    "MaxOfSums",
+    "MaxVariance",
     "Mechanism",
     "PrivBayes",
     "PrivMRF",
@@ -46,4 +50,5 @@ __all__ = [
     "Residual",
     "Scout",
     "StrategyMechanism",
+    "SumOfVariances",
 ]

@@ -392,6 +392,20 @@ class Plan(PlanErrors):
 
         return plan_text(self, details=False)
 
+    def _repr_html_(self) -> str:
+        from hush.mechanisms.plan_table import plan_summary
+
+        return plan_summary(self).html()
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """The standard error of every table as a matplotlib plot, least error first; of many tables, an even choice.
+
+        Refused for adaptive plans, whose errors nobody knows beforehand.
+        """
+        from hush.mechanisms.plan_table import plan_plot
+
+        return plan_plot(self, axes=axes)
+
     def __repr__(self) -> str:
         return f"Plan({self.mechanism}, {len(self.workload)} tables, {self.budget})"
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hush.core.errors import WorkloadError
 from hush.core.rational import float_up, shown_up
 from hush.mechanisms.plan_errors import OneWay, delta_warning, noise_text
 from hush.privacy.budget import Budget, number_text
@@ -89,9 +90,30 @@ def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, Text
         ("Privacy", _privacy(plan)),
         ("Unit", f"{unit}; neighbours: {plan.neighbours.value}"),
         ("Work", plan.work),
+        *([] if plan.strategy is None else plan.settings.describe(plan)),
     ]
     tables = _tables_by_order(plan) if plan.strategy is None else _expected_errors(plan, rows)
     return plan_summary(plan, rows=rows), tables, TextTable.facts(lines)
+
+
+def plan_plot(plan: Plan, *, axes: Any = None) -> Any:
+    """The standard error of each table as a dot, least error first; of many tables, an even choice with both ends."""
+    errors, terms = np.sqrt(np.maximum(plan.term_variances, 0.0)), plan.workload.terms
+    if plan.strategy is None or not np.isfinite(errors).all():
+        raise WorkloadError(
+            f"plan.plot() shows errors, and those of {plan.mechanism} are not known beforehand; plot the "
+            "answers of the release instead: release.plot(...)"
+        )
+    from hush.render.plots import plot_errors
+
+    order = np.argsort(errors, kind="stable")
+    count = min(len(order), MOST_LISTED_TABLES)
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, count).round().astype(int))]
+    names = [terms[at].text if terms[at].clique else "total" for at in chosen]
+    axes = plot_errors(names, errors[chosen], [len(terms[at].clique) for at in chosen], axes=axes)
+    shown = f"{len(chosen)} of {counted(len(order), 'table')}" if len(chosen) < len(order) else "every table"
+    axes.set_title(f"{plan.mechanism}, {plan.budget}: {shown}", loc="left", fontsize=10)
+    return axes
 
 
 def plan_dict(plan: Plan) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
 from hush.core.errors import BudgetError, WorkloadError
-from hush.core.validation import check_choice, check_number, check_whole
+from hush.core.validation import check_choice, check_flag, check_number, check_whole
 from hush.mechanisms.candidates import (
     LARGEST_MISFIT,
     MODEL_COUNT_STEP,
@@ -28,8 +28,18 @@ from hush.mechanisms.mechanism import MEASURED_BYTES, SCORED_BYTES, Mechanism, r
 from hush.mechanisms.merged_levels import RunLevels
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.plan_errors import OneWay, noise_text
+from hush.mechanisms.published.rap_as_published import (
+    PUBLISHED_QUERIES,
+    PUBLISHED_ROUNDS,
+    TOTAL_SHARE,
+    check_at_once,
+    counted_at_once,
+    published_sizes,
+    run_as_published,
+)
 from hush.mechanisms.session import MEASURED_AND_FITTED_BYTES, Session
 from hush.models.fit_arguments import estimate_total
+from hush.models.relaxed.projected_rows import distance_power
 from hush.models.relaxed.relaxed_fit import fit_relaxed, relaxed_bytes
 from hush.models.relaxed.relaxed_rows import RelaxedRows, mean_product
 from hush.privacy.account import used_up
@@ -91,6 +101,11 @@ class RAP(Mechanism):
     rows; for thresholds with pairs only, if triples are too noisy. Otherwise it is "tables", as it is if `rounds` or
     `queries` are given.
 
+    `paper=True` is RAP as published: no columns first, single answers, an even split of every round, rows that start at
+    random and are projected onto the simplex after each step of Adam. By default T is 16 and K is 4; the document tunes
+    both, and has 1,000 rows. `selection` is "one-shot" or "iterative", which is the same law. `distance` is "l2",
+    "linf", or another norm such as "l5". `measure="all"` is the non-adaptive form. See `rap_as_published`.
+
     `rounds`, `queries` and `rows` set T, K and the number of relaxed rows; `choice_share` is the share of a round that
     pays for its choice. A T or K tuned on the data is not private.
 
@@ -101,7 +116,7 @@ class RAP(Mechanism):
     sqrt(K / rho_t), where the printed scale spends 1.5 rho_t; answers chosen before are left out by name, never by
     position; neighbours add or remove a row, so the number of rows is estimated from the noisy columns; rare levels are
     counted together; rows start nearly alike and are fitted to noisy numbers weighted by their noise, where the
-    document starts at random, clips answers to [0, 1] and weights all equally.
+    document starts at random, clips answers to [0, 1] and weights all equally (`paper=True` does).
 
     >>> import hush
     >>> workload = hush.Workload.kway(hush.Domain({"age": 85, "sex": 2, "race": 5}), 3)
@@ -126,6 +141,9 @@ class RAP(Mechanism):
     choice_share: float | None = None
     restraint: float = DEFAULT_RESTRAINT
     seed: int = 0  # of the rows' start; public
+    paper: bool = False
+    selection: str = "one-shot"  # of the published form
+    distance: str = "l2"  # of the published form
 
     def __post_init__(self) -> None:
         check_choice(WorkloadError, "measure", self.measure, ("auto", "tables", "cells", "all"))
@@ -137,8 +155,22 @@ class RAP(Mechanism):
             if getattr(self, name) is not None:
                 check_number(BudgetError, name, getattr(self, name), above=0, below=1)
         check_number(WorkloadError, "restraint", self.restraint, least=0, below=1)
+        self._check_paper()
         if self.measure == "all" and (self.rounds is not None or self.queries is not None):
             raise WorkloadError("measure='all' has no rounds; leave rounds and queries out")
+
+    def _check_paper(self) -> None:
+        """Refuse settings that the published form has not, or that it alone has."""
+        check_flag(WorkloadError, "paper", self.paper)
+        check_choice(WorkloadError, "selection", self.selection, ("one-shot", "iterative"))
+        distance_power(self.distance)
+        ours = self.column_share, self.choice_share
+        if self.paper and (self.measure not in ("auto", "all") or ours != (None, None)):
+            raise WorkloadError("paper=True is RAP as published; leave measure, column_share and choice_share out")
+        if self.paper and self.restraint != DEFAULT_RESTRAINT:
+            raise WorkloadError("paper=True is RAP as published, which has no restraint; leave restraint out")
+        if not self.paper and (self.selection, self.distance) != ("one-shot", "l2"):
+            raise WorkloadError("selection and distance are settings of the published form; add paper=True")
 
     @property
     def decides(self) -> bool:
@@ -158,12 +190,19 @@ class RAP(Mechanism):
 
     def planned_rounds(self, workload: Workload) -> int:
         """T."""
+        if self.paper:
+            return self.rounds or PUBLISHED_ROUNDS
         asked = {name for clique in workload.cliques for name in clique}
         usual = CELL_ROUNDS if self.measure == "cells" else min(ROUNDS_PER_COLUMN * max(len(asked), 1), MOST_ROUNDS)
         return self.rounds or usual
 
     def check(self, workload: Workload, budget: Budget) -> None:
         """Refuse a budget whose noise could not be drawn, and more tables at once than can be kept."""
+        if self.paper:
+            DiscreteGaussian(1 / (2 * TOTAL_SHARE * budget.limit))
+            if self.measure == "all":
+                check_at_once(workload.domain, asked_of(workload))
+            return
         first = self.for_columns(workload) * budget.limit / len(workload.domain)
         DiscreteGaussian(1 / (2 * first))
         if self.measure == "all" and (count := count_whole(asked_of(workload))) > MOST_TABLES:
@@ -182,6 +221,10 @@ class RAP(Mechanism):
         Rounds choose among no more tables than what is left of the memory is enough for.
         """
         domain, asked = plan.domain, asked_of(plan.workload)
+        if self.paper:
+            answers, largest = published_sizes(domain, asked)
+            scored = SCORED_BYTES * ANSWER_CELLS * answers
+            return relaxed_bytes(self.rows, domain.shape, sum(domain.shape), largest) + scored
         widths = {name: min(domain[name], MOST_LEVELS) for name in domain}
         sizes = [math.prod(widths[name] for name in clique) for clique in candidate_tables(domain, asked)]
         wholes = [math.prod(widths[name] for name in clique) for clique in whole_tables(domain, asked)]
@@ -199,7 +242,17 @@ class RAP(Mechanism):
             + SCORED_BYTES * ANSWER_CELLS * smallest
         )
 
+    def counted(self, plan: Plan, schema: Schema) -> Sequence[Clique]:
+        """The tables that one step counts: the columns, or as published all asked tables."""
+        return counted_at_once(asked_of(plan.workload)) if self.paper else super().counted(plan, schema)
+
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
+        if self.paper:
+            each = counted(self.queries or PUBLISHED_QUERIES, "single answer")
+            chosen = f"{self.planned_rounds(plan.workload):,} rounds, each of which chooses and measures {each}"
+            next_step = "every asked answer by itself" if self.measure == "all" else chosen
+            rows = [("Starts with", "the number of rows"), ("Then", next_step)]
+            return [*rows, ("Model", f"{self.rows:,} projected rows")]
         rounds = self.planned_rounds(plan.workload)
         first = OneWay.of(plan, list(plan.domain), self.for_columns(plan.workload) * plan.rho / len(plan.domain))
         each = "the worst single answers" if self.measure == "cells" else counted(self.queries or 1, "table")
@@ -226,6 +279,9 @@ class RAP(Mechanism):
 
     def run(self, session: Session, plan: Plan) -> None:
         """All rounds, or those that an interrupted run has left."""
+        if self.paper:
+            run_as_published(self, session, asked_of(plan.workload))
+            return
         RAPRun(self, session, plan.workload).run()
 
 

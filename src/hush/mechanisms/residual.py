@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
-from hush.core.errors import WorkloadError
+from hush.core.errors import SizeError, WorkloadError
 from hush.mechanisms.mechanism import StrategyMechanism
 from hush.mechanisms.plan import Plan, rows_per_unit
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.noise_allocation import Loss
 from hush.strategies.residual_basis import ResidualBasis
-from hush.strategies.residual_strategy import ResidualStrategy
+from hush.strategies.residual_strategy import ResidualStrategy, check_measurable
 from hush.strategies.select_residual import select_for_target, select_residual
 from hush.strategies.strategy import NoiseKind
 from hush.workloads import Workload
@@ -41,6 +41,16 @@ class Residual(StrategyMechanism):
     def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> ResidualStrategy:
         """The noise that makes the loss smallest within the budget."""
         return select_residual(workload, rho=cost, loss=self.loss, bases=self.bases, neighbours=neighbours).checked()
+
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
+        """Say why a plan cannot be released, if its tables are too large to be measured exactly."""
+        if not isinstance(plan.strategy, ResidualStrategy):
+            return []
+        try:
+            check_measurable(plan.strategy)
+        except SizeError as error:
+            return [("Release", f"only predicted: {error}")]
+        return []
 
     def plan_for_error(
         self,

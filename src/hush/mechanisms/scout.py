@@ -259,7 +259,8 @@ class ScoutRun:
         for index, clique in enumerate(self.sets):
             if len(clique) == 1:
                 cells = effective_cells(model.counts(clique))
-                squares[index] = (MEAN_ABSOLUTE * cells) ** 2 * averages[clique].variance
+                noise = (MEAN_ABSOLUTE * cells) ** 2 * averages[clique].variance
+                squares[index] = 1 / (1 / noise + 1 / model.total**2)  # a column is shrunk, so it is not wrong by more
         if survey is None:
             return squares
         # Order by order: a surveyed distance also holds the errors of smaller tables.

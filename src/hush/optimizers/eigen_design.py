@@ -288,6 +288,73 @@ def principal(
     return _strategy(vectors, weights, complete, solution.status, solution.stats)
 
 
+def weighted_design(
+    gram: Floats,  # (n, n), W^T W
+    design: Floats,  # (k, n), Q
+    *,
+    noise: NoiseKind = NoiseKind.GAUSSIAN,
+    complete: bool = True,
+    tolerance: float = 1e-5,
+    iterations: int = 100,
+) -> Solution[LinearOperator]:
+    """The best weights for the rows of any design, such as a wavelet or Fourier basis; then completed columns.
+
+    `stats` has `value`, the error before completion, and its `gap`. Rows that no query needs are left out.
+
+    Reference: [Li 2013, Programs 5.1.1 and 5.1.3].
+
+    >>> from hush.linops import AllRange, Haar
+    >>> gram = AllRange(16).gram_dense()
+    >>> round(weighted_design(gram, Haar(16).dense()).stats["value"], 1)  # the wavelet itself: 514.1
+    485.6
+    """
+    costs = design_costs(gram, design)
+    needed = costs > 1e-12 * costs.max()
+    rows = np.asarray(design)[needed]
+    solution = optimal_weighting(rows, costs[needed], noise=noise, tolerance=tolerance, iterations=iterations)
+    strategy = Dense(solution.value.scales[:, None] * rows)
+    return Solution(
+        value=completed(strategy, noise) if complete else strategy, status=solution.status, stats=solution.stats
+    )
+
+
+def fourier_basis(*sizes: int) -> Floats:  # (prod n, prod n)
+    """The real Fourier basis of a domain: one orthonormal basis of cosines and sines for each attribute, multiplied.
+
+    On attributes of two levels this is the Hadamard basis, whose rows answer marginals.
+
+    Reference: [Li 2013, chapter 5], the Fourier strategy for marginals.
+
+    >>> (np.round(fourier_basis(2, 2) * 2)).astype(int).tolist()
+    [[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]
+    """
+    basis = np.ones((1, 1))
+    for size in sizes:
+        cells, rows = np.arange(size), [np.full(size, size**-0.5)]
+        for frequency in range(1, size // 2 + 1):
+            angles = 2 * np.pi * frequency * cells / size
+            if 2 * frequency == size:
+                rows.append(np.cos(angles) / size**0.5)
+            else:
+                rows += [np.cos(angles) * (2 / size) ** 0.5, np.sin(angles) * (2 / size) ** 0.5]
+        basis = np.kron(basis, np.array(rows))
+    return basis
+
+
+def fourier(gram: Floats, *sizes: int) -> LinearOperator:  # (n, n), W^T W
+    """The rows of the Fourier basis that some query needs, all with the same weight: a yardstick for marginals.
+
+    For marginals the error per unit of P is rank / n times the sum of squared coefficients of the queries.
+
+    >>> w = np.kron(np.eye(2), np.ones(2))  # the marginal of the first of two attributes
+    >>> fourier(w.T @ w, 2, 2).shape
+    (2, 4)
+    """
+    basis = fourier_basis(*(sizes or (len(gram),)))
+    energies = np.einsum("ia,ab,ib->i", basis, gram, basis, optimize=True)
+    return Dense(basis[energies > 1e-12 * energies.max()])
+
+
 def relative_gram(
     workload: Floats,  # (m, n), W
     cell_shares: Floats | None = None,  # (n,)

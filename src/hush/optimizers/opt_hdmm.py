@@ -9,7 +9,7 @@ Reference: [HDMM, sec. 3.6].
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -38,12 +38,14 @@ def opt_hdmm(
     restarts: int = 2,
     seed: int = SEARCH_SEED,
     quick: bool = False,
+    groups: Iterable[Iterable[int]] | None = None,
 ) -> list[FloatStrategy]:
     """The strategy of each operator and of each baseline, the one of least error first.
 
     `cells` bounds how many cells a product over several terms, or a marginal, may measure; larger ones are left out.
     `restarts` and `seed` place the starts of the search; both are public. A `quick` search has no restarts, fewer
     rounds and fewer candidates; for marginals it leaves out the single product and, with few terms, unions of products.
+    `groups` are the positions of the terms that each product of a union is for, instead of the groups that are found.
 
     >>> from hush.core.domain import Domain
     >>> from hush.workloads import Workload
@@ -66,9 +68,11 @@ def opt_hdmm(
         if "kron" in operators and (designed or not quick or len(grams) == 1):
             strategies.append(opt_kron(grams, noise, pools=pools, restarts=restarts, seed=seed))
         several = len(np.unique(grams.index, axis=0)) > 1  # one product needs no union
-        united = designed or not quick or len(grams) > FEW_TERMS
+        united = designed or not quick or len(grams) > FEW_TERMS or groups is not None
         if "plus" in operators and united and (several or "kron" not in operators):
-            strategies.append(opt_plus(grams, noise, pools=pools, cells=cells, restarts=restarts, seed=seed))
+            strategies.append(
+                opt_plus(grams, noise, groups=groups, pools=pools, cells=cells, restarts=restarts, seed=seed)
+            )
             starts.append([product.clique for product in strategies[-1].products])
         if "bases" in operators and designed and (several or "kron" not in operators) and _few_marginals(grams):
             bases = opt_bases(grams, noise, pools=pools, cells=cells, restarts=restarts, rounds=rounds, seed=seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any, cast
 
@@ -246,7 +247,7 @@ class Budget:
         >>> whole = Budget(epsilon=1.0, delta=1e-9)
         >>> part = whole.part(Fraction(1, 4))
         >>> round(part.epsilon, 4), part.limit <= whole.limit / 4
-        (0.478, True)
+        (0.4851, True)
         """
         if not 0 < share <= 1:
             raise BudgetError(f"share={shown(share)}: expected a part of the budget, above 0 and at most 1")
@@ -258,11 +259,16 @@ class Budget:
             amount = {"epsilon": conversions.gaussian_epsilon(root_down(2 * limit), reserved)}
         else:
             amount = {self.unit: float_down(limit)}
-        part = Budget.from_dict(self.to_dict() | amount)
-        while part.limit > limit:  # conversions round towards more privacy, by a few units in the last place
-            amount = {name: value * (1 - 1e-9) for name, value in amount.items()}
-            part = Budget.from_dict(self.to_dict() | amount)
-        return part
+        # Six digits, which people can read, rounded down.
+        ((name, value),) = amount.items()
+        unit = Decimal(1).scaleb(Decimal(value).adjusted() - 5)
+        short = Decimal(value).quantize(unit, ROUND_FLOOR)
+        while short > 0:
+            part = Budget.from_dict(self.to_dict() | {name: float(short)})
+            if part.limit <= limit:
+                return part
+            short -= unit
+        raise BudgetError(f"{self} has no part of {float(share):g}: it would be zero; use a larger share")
 
     def to_dict(self) -> dict[str, float]:
         """The budget as it was stated, for JSON, which keeps every bit of a float.

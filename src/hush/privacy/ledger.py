@@ -104,6 +104,12 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({str(self._file.path)!r}, dataset={self._dataset!r})"
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: the cap, what is spent and left, and the charges."""
+        from hush.privacy.ledger_view import ledger_tables
+
+        return "".join(table.html() for table in ledger_tables(self, None))
+
     @property
     def path(self) -> Path:
         """The file."""

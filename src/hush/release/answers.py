@@ -453,6 +453,16 @@ class Answers:
     def _repr_html_(self) -> str:
         return self.cells(HTML_ROWS).html()
 
+    def plot(self, *, kind: str = "auto", axes: Any = None) -> Any:
+        """The answers with their intervals as a matplotlib plot, whose axes are returned.
+
+        `kind` is "bars", "lines" (with bands) or "shades" (a table of two columns, hatched where the interval contains
+        zero); "auto" chooses by the columns. Needs matplotlib: `pip install 'hush[plots]'`.
+        """
+        from hush.release.answer_plot import plot_answers
+
+        return plot_answers(self, kind=kind, axes=axes)
+
     def cells(self, rows: int) -> TextTable:
         """The first rows as text, the kind of their errors, and the notes."""
         count = min(len(self), rows)

@@ -186,6 +186,10 @@ class Release(Queryable):
             return with_model_estimates(answers, model.counts(names))
         return facts.marked(answers)
 
+    def plot(self, *attributes: Any, level: float = 0.95, kind: str = "auto", axes: Any = None) -> Any:
+        """A matplotlib plot of the counts over one or two attributes with their intervals; see `Answers.plot`."""
+        return self.marginal(*attributes, level=level).plot(kind=kind, axes=axes)
+
     def term(self, which: int | Term = 0, *, level: float = 0.95, unbiased: bool = False) -> Answers:
         """The answers to one term of the workload, by its index or itself, of any kind.
 

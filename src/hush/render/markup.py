@@ -14,7 +14,7 @@ class Markup(str):
     __slots__ = ()
 
 
-def tag(name: str, *children: str | None, **attributes: Attribute) -> Markup:
+def tag(name: str, /, *children: str | None, **attributes: Attribute) -> Markup:
     """An element; texts are escaped, None is left out, `class_` is class and `data_x` is data-x.
 
     >>> tag("p", "a < b", class_="note")
@@ -23,7 +23,7 @@ def tag(name: str, *children: str | None, **attributes: Attribute) -> Markup:
     return Markup(f"<{name}{_attributes(attributes)}>{join(*children)}</{name}>")
 
 
-def shape(name: str, *children: str | None, **attributes: Attribute) -> Markup:
+def shape(name: str, /, *children: str | None, **attributes: Attribute) -> Markup:
     """An SVG element, closed in itself where it has no children.
 
     >>> shape("rect", x=1.26, width=10.0)

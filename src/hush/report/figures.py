@@ -295,3 +295,17 @@ def errors_of(sums: GroupedCounts) -> str:
     return (
         f"within ± {high} of the truth in 19 of 20 cases" if low == high else f"within ± {low} to {high} of the truth"
     )
+
+
+def figure_of(release: Release, clique: Clique, number: int) -> Markup | None:
+    """The picture of one table of one or two columns; None if it cannot be drawn. `number` tells pictures apart."""
+    if len(clique) not in (1, 2) or not all(_fit(release.estimates, (name,)) for name in clique):
+        return None
+    if not _fit(release.estimates, clique):
+        return None
+    if len(clique) == 1:
+        sums = grouped(release.estimates, (_grouping(release, clique[0], MOST_BARS, MOST_NAMES),))
+        return _bar_figure(Figure(sums=sums, ranked=Departure(clique=clique, departure=0.0, freedom=1)), number)
+    sides = sorted((_grouping(release, name, MAP_SIDE, MAP_SIDE) for name in clique), key=len)
+    pair = _pair(release.estimates, release.domain.clique(clique))
+    return _map_figure(Figure(sums=grouped(release.estimates, (sides[0], sides[1])), ranked=pair), number)

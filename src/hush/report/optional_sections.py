@@ -15,6 +15,7 @@ import numpy as np
 from hush.core.errors import HushError, WorkloadError
 from hush.core.memory import readable as size_text
 from hush.mechanisms.registry import mechanism_class
+from hush.privacy.budget import Budget
 from hush.release.answers import GroupColumn
 from hush.render.charts import Axis, horizontal_grid, picture
 from hush.render.html_page import page_table
@@ -44,6 +45,7 @@ MOST_ROUNDS = 400
 UNFOLDED_ROUNDS = 24  # more rounds are folded away
 BOUND_KINDS = {
     "supported": "supported: measured, or part of a measured table",
+    "surveyed": "surveyed: the noisy distance from an earlier model is known",
     "unsupported": "unsupported: could have been measured and was not chosen",
     "none": "no bound below 200 % is known",
 }
@@ -74,6 +76,34 @@ def sample_section(release: Release) -> Markup | None:
             "fitted to noisy counts. You can draw as many as you need, at no further cost to privacy.",
         ),
         page_table([named(column.source, 60) for column in columns], cells, caption=caption),
+    )
+
+
+def discovery_section(release: Release) -> Markup | None:
+    """What was found in the rows about the schema, and what that cost; None if the schema was written by hand."""
+    schema = release.schema
+    run = schema.discovery
+    if run is None:
+        return None
+    declared = {column.source: column if column.part is None else column.part.stamp for column in schema}
+    found = [(named(name, 60), column.discovered) for name, column in declared.items() if column.discovered is not None]
+    if run.max_rows is not None:
+        found.append((named("rows per unit"), run.max_rows))
+    limit = float(Budget.from_dict(dict(run.budget)).limit)
+    cells = [[name, readable(one.note, 600), f"{one.cost / limit:.0%}", f"{one.failure:.1%}"] for name, one in found]
+    budget = Budget.from_dict(dict(run.budget))
+    return lines(
+        tag("h2", "What was discovered", id="discovered"),
+        tag(
+            "p",
+            "Bounds, bins or levels of these columns were not known beforehand. They were found in the rows, with "
+            f"noise, for a budget of {budget}, which was spent in addition to that of the release. The rest of the "
+            "schema is public knowledge. What is said about rows outside may be wrong with the given chance.",
+        ),
+        page_table(
+            [named("Column"), named("What was found"), named("Share of that budget"), named("Chance of being wrong")],
+            cells,
+        ),
     )
 
 

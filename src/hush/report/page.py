@@ -34,7 +34,14 @@ from hush.report.figures import (
     rank_columns,
     rank_pairs,
 )
-from hush.report.optional_sections import bounds_section, buckets_section, means_section, rounds_section, sample_section
+from hush.report.optional_sections import (
+    bounds_section,
+    buckets_section,
+    discovery_section,
+    means_section,
+    rounds_section,
+    sample_section,
+)
 from hush.report.precision import by_order, by_table, comparison_section
 from hush.report.quality import OrderQuality, headline, quality
 from hush.report.questions import examples, questions_section
@@ -134,6 +141,7 @@ SECTIONS = (
         "questions",
         "What can be asked",
     ),
+    Section(lambda facts: discovery_section(facts.release), "discovered", "What was discovered"),
     Section(lambda facts: caveats_section(facts.release, known=facts.known), "caveats", "How to read it"),
     Section(lambda facts: statement_section(facts.release), "appendix", "Appendix"),
     Section(lambda facts: errors_section(facts.release, facts.first_map + len(facts.maps))),

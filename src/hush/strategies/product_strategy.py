@@ -132,7 +132,7 @@ class ProductQuery:
     @property
     def row_norms(self) -> RowNorms:
         """Exact for one row; for two rows exact in L2 on plain bases, else a bound."""
-        return _row_norms(self.factors)
+        return product_norms(self.factors)
 
     def answer(self, counts: Counts) -> Integers:
         """M along each axis; exact, since sums modulo 2^64 are right whenever the final answer fits."""
@@ -147,7 +147,8 @@ class ProductQuery:
 
 
 @lru_cache(maxsize=4096)
-def _row_norms(factors: tuple[AxisStrategy, ...]) -> RowNorms:
+def product_norms(factors: tuple[AxisStrategy, ...]) -> RowNorms:
+    """What one row, or two, can add to the answers of a product of factors; see `ProductQuery`."""
     if not factors:
         return RowNorms(Fraction(1), Fraction(1), Fraction(0), Fraction(0), one_cell=True)
     if all(isinstance(factor.operator, Identity) for factor in factors):

@@ -37,7 +37,7 @@ from hush.privacy.measurement import StatedNoise
 from hush.privacy.noise import DiscreteGaussian, Noise
 from hush.privacy.sensitivity import Neighbours, RowNorms, sensitivity
 from hush.strategies.closure import Closure
-from hush.strategies.product_strategy import LARGEST_ROWS, ProductQuery, too_large
+from hush.strategies.product_strategy import LARGEST_ROWS, ProductQuery, product_norms, too_large
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.strategy import NoiseKind, split_exactly
 from hush.strategies.term_table import TermTable
@@ -163,9 +163,20 @@ class ResidualStrategy:
             keys = np.column_stack([np.sort(basis_numbers[level], axis=1), share_numbers[start : start + len(level)]])
             _, firsts, repeats = np.unique(keys, axis=0, return_index=True, return_counts=True)
             for index, times in zip((firsts + start).tolist(), repeats.tolist(), strict=True):
-                norms = self.query(index).row_norms
+                norms = self._norms(index)
                 counts[norms, self._law(norms, shares[index])] += times
         return counts
+
+    def _norms(self, index: int) -> RowNorms:
+        """What a row adds to a set's integers; on a coarser grid if they are too large to measure."""
+        factors = self.clique_bases(self.closure.cliques[index])
+        norms = product_norms(factors)
+        if math.prod(factor.largest_entry for factor in factors) * LARGEST_ROWS <= LARGEST_ANSWER:
+            return norms
+        coarser = Fraction(1 << PREDICTED_BITS, math.prod(factor.scale for factor in factors))
+        return RowNorms(
+            norms.l1 * coarser, norms.l2_squared * coarser**2, norms.gap_l1 * coarser, norms.gap_l2_squared * coarser**2
+        )
 
     def costing(self, cost: Fraction) -> ResidualStrategy:
         """The same sets with the noise of another rho, in the same proportions."""
@@ -186,8 +197,8 @@ class ResidualStrategy:
         return "the best noise for the bases chosen for prefix sums and ranges; not proven optimal beyond that"
 
     def check(self, workload: Workload) -> None:
-        """Refuse a strategy with a set whose exact answers could overflow."""
-        check_measurable(self)
+        """Accept any workload. Errors of tables too large to measure are known as well; `requests` refuses those."""
+        return
 
     def inconsistency(self, workload: Workload) -> str | None:
         if TermTable.of(workload).closure() != self.closure:
@@ -333,6 +344,9 @@ class ResidualErrors:
     @cached_property
     def largest(self) -> float:
         return self.strategy.max_variance(self.workload, weighted=False)
+
+
+PREDICTED_BITS = 20  # of the grid on which the cost of tables too large to measure is computed
 
 
 def beyond_extremes(numbers: Floats) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -275,6 +276,24 @@ def draft_schema(
     return "\n".join([notice, HOW_TO_CHOOSE, f"{entry('hush_schema', SCHEMA_VERSION)}\n", unit, *sections])
 
 
+@dataclass(frozen=True, slots=True)
+class GuessedColumn:
+    """A column of a source, and the kind that its type declares or its name suggests; or why it is better left out."""
+
+    name: str
+    kind: str
+    left_out: str = ""
+
+
+def guessed_columns(source: Any, *, table: str | None = None, query: str | None = None) -> list[GuessedColumn]:
+    """The columns of a source that `hush.read` takes, in order.
+
+    Privacy: reads names and declared types, and no row.
+    """
+    opened = whole_source(source, table=table, query=query)
+    return [_guessed(name, kind) for name, kind in zip(opened.columns, declared_kinds(opened), strict=True)]
+
+
 def whole_source(
     data: Any, *, table: str | None = None, query: str | None = None, where: str | None = None
 ) -> RowSource:
@@ -304,6 +323,16 @@ def declared_kinds(source: RowSource) -> list[str]:
     return [DECLARED_KINDS.get(family, UNSUPPORTED) if source.typed else UNKNOWN for family in families]
 
 
+def _guessed(name: str, declared: str) -> GuessedColumn:
+    """What the name and the declared type of a column say about its kind."""
+    kind = kind_from_name(name) if declared in (UNKNOWN, UNSUPPORTED) else declared
+    if declared == UNSUPPORTED:
+        return GuessedColumn(name, kind, "hush cannot count its type")
+    if names_a_unit(name):
+        return GuessedColumn(name, kind, "it looks like an id: a unit, not a column to count")
+    return GuessedColumn(name, kind)
+
+
 def _check_names(source: RowSource) -> None:
     """Refuse unnamed and repeated columns. Messages give positions: if the file has no header, names are private."""
     if not source.columns:
@@ -318,11 +347,10 @@ def _check_names(source: RowSource) -> None:
 
 
 def _skeleton(name: str, declared: str) -> str:
-    if declared == UNSUPPORTED:
-        return _left_out(name, "hush cannot count its type")
-    if names_a_unit(name):
-        return _left_out(name, "it looks like an id: a unit, not a column to count")
-    kind = kind_from_name(name) if declared == UNKNOWN else declared
+    guessed = _guessed(name, declared)
+    if guessed.left_out:
+        return _left_out(name, guessed.left_out)
+    kind = guessed.kind
     rest = ", ".join(f'"{choice}"' for choice in _COLUMN_TEMPLATES if choice != kind)
     choice = f"a guess; or {rest}" if declared == UNKNOWN else "the declared type"
     lines = [line.format(choice=choice) for line in _COLUMN_TEMPLATES[kind]]

@@ -8,6 +8,7 @@ from hush.testing.laws import (
     scores_of,
     selection_law,
 )
+from hush.testing.losses import LossError, check_loss
 from hush.testing.mechanism_contract import MechanismError, check_mechanism
 from hush.testing.operators import OperatorError, check_operator
 from hush.testing.replay import check_replay
@@ -15,12 +16,14 @@ from hush.testing.tiny import StoppingTable, TinyTable, neighbours_of
 from hush.workloads import check_extension
 
 __all__ = [
+    "LossError",
     "MechanismError",
     "OperatorError",
     "StoppingTable",
     "TinyTable",
     "check_extension",
     "check_law",
+    "check_loss",
     "check_mechanism",
     "check_operator",
     "check_replay",

@@ -3,8 +3,10 @@
 One step adds Gaussian noise of `noise` times the sensitivity to a sum over a lot. Lots of fixed size, drawn without
 replacement, are accounted under replace-one. Poisson lots, which each row joins independently with probability
 lot / rows, are accounted under add-remove. Steps compose in Renyi DP. Epsilon is the least bound over the orders tried;
-trying fewer orders never understates it. Epsilon depends on rows, lot, epochs and noise alone, not on the learning
-rate, the clip or the optimiser.
+trying fewer orders never understates it. For Poisson lots the steps are also composed as privacy loss distributions,
+whose discretisation rounds losses up, and the smaller epsilon holds: in the document's settings it is 7 to 24 % below
+that of Renyi DP. No such composition is known to dp-accounting for lots of fixed size. Epsilon depends on rows, lot,
+epochs and noise alone, not on the learning rate, the clip or the optimiser.
 
 Reference: [Wang, Balle and Kasiviswanathan 2019, Thm 27] and [Mironov, Talwar and Zhang 2019], as in dp-accounting.
 """
@@ -26,6 +28,10 @@ from hush.privacy.events import ComposedEvent, Event, GaussianEvent, TrainingEve
 Sampling: TypeAlias = Literal["fixed", "poisson"]
 RENYI_ORDERS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 300, 512, 1024)
 LARGEST_REFINED_ORDER = 64  # orders between two of the list are tried up to here; beyond, they hardly differ
+LOSS_STEP = 1e-4  # of privacy losses, which are rounded up to a multiple of it; wider in proportion beyond this epsilon
+WIDER_STEPS_FROM, LARGEST_LOSS_EPSILON = 4.0, 100.0
+LEAST_LOSS_DELTA = 1e-10  # below, rounding in Fourier transforms could matter
+LOSS_DELTA_SLACK = 1e-12  # of probability, which such rounding could hide: many times what it is in doubles
 CHARGE_STEP = 1e-9  # epsilons are charged rounded up to a multiple of this, since the accountant computes in floats
 
 
@@ -93,7 +99,28 @@ def _epsilon(rows: int, lot: int, steps: int, noise: float, delta: float, sampli
         for order in range(low + 1, high, max(1, (high - low) // 6)):
             if order not in by_order:
                 by_order[order] = _epsilon_at_order(rows, lot, steps, noise, delta, sampling, order)
-    return min(by_order.values())
+    renyi = min(by_order.values())
+    return min(renyi, _epsilon_of_losses(lot / rows, steps, noise, delta, renyi)) if sampling == "poisson" else renyi
+
+
+def _epsilon_of_losses(share: float, steps: int, noise: float, delta: float, known: float) -> float:
+    """The bound on epsilon from privacy loss distributions of Poisson lots; infinite where it cannot be trusted.
+
+    `known` is an epsilon that holds; where it is large, or delta tiny, the composition is not tried.
+    """
+    if delta < LEAST_LOSS_DELTA or not known <= LARGEST_LOSS_EPSILON:
+        return math.inf
+    from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent, UnsupportedEventError
+    from dp_accounting.pld import PLDAccountant
+
+    step = LOSS_STEP * max(1.0, known / WIDER_STEPS_FROM)
+    accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=step)
+    try:
+        accountant.compose(PoissonSampledDpEvent(share, GaussianDpEvent(noise)), steps)
+    except UnsupportedEventError:
+        return math.inf
+    epsilon = float(accountant.get_epsilon(delta - LOSS_DELTA_SLACK))
+    return epsilon if epsilon >= 0 else math.inf  # not a number fails the comparison as well
 
 
 def _epsilon_at_order(rows: int, lot: int, steps: int, noise: float, delta: float, sampling: str, order: int) -> float:

@@ -110,6 +110,28 @@ class Workload:
         return cls(domain, _marginals(domain, (c for c in _combinations(domain, order) if attribute in c)))
 
     @classmethod
+    def predict(cls, domain: Domain, label: str) -> Workload:
+        """What rows must preserve so that a classifier trained on them predicts `label`; added to what else is asked.
+
+        Every pair of columns with the label, and every triple with it, which show how two columns act together. The
+        weight of a triple is 1. That of a pair is the number of other columns, so that all pairs together count twice
+        as much as all triples.
+
+        >>> Workload.predict(Domain({"age": 85, "sex": 2, "race": 5, "income": 2}), "income").weights
+        (3.0, 3.0, 3.0, 1.0, 1.0, 1.0)
+        """
+        domain = domain_of(domain, WorkloadError)
+        if not domain.varying((label,)):
+            raise WorkloadError(f"label {label!r} has a single level, so there is nothing to predict; name another")
+        others = [name for name in domain.varying() if name != label]
+        if not others:
+            raise WorkloadError(f"label {label!r} is the only column with several levels; add one to predict it from")
+        _check_order(domain, 2)
+        pairs, triples = ([(label, *names) for names in itertools.combinations(others, order)] for order in (1, 2))
+        cliques = [domain.clique(names) for names in (*pairs, *triples)]
+        return cls(domain, _marginals(domain, cliques, [float(len(others))] * len(pairs) + [1.0] * len(triples)))
+
+    @classmethod
     def skewed(cls, domain: Domain, order: int, draws: int, *, seed: int) -> Workload:
         """`draws` random marginals over `order` attributes, some attributes asked for far more than others.
 

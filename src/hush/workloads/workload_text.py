@@ -4,6 +4,7 @@
     <=3-way                 every marginal over at most three, the total among them
     small 5000              every marginal with at most 5000 cells
     target income 3-way     every marginal over three attributes, income among them
+    predict income          pairs and triples with income, pairs more: for classifiers trained on synthetic rows
     skewed 7                256 random marginals over three attributes, some asked far more than others; 7 is the seed
     age,sex; race           these marginals
     age:prefix,sex          ages up to each one, by sex; also :range, :width10
@@ -109,6 +110,8 @@ def _parse_unweighted(over: Domain | Schema, summand: str) -> Workload:
     if match := re.fullmatch(r'target\s+(?:"((?:[^"\\]|\\.)*)"|(\S+))\s+(\d+)\s*(?:-\s*)?way', summand):
         name = match[2] if match[1] is None else _unquote(match[1])
         return Workload.target(domain, name, _whole(match[3]))
+    if match := re.fullmatch(r'predict\s+(?:"((?:[^"\\]|\\.)*)"|(\S+))', summand):
+        return Workload.predict(domain, match[2] if match[1] is None else _unquote(match[1]))
     if match := re.fullmatch(r"skewed\s+(\d{1,18})", summand):
         return Workload.skewed(domain, SKEWED_ORDER, SKEWED_DRAWS, seed=int(match[1]))
     if match := re.fullmatch(r"(\d+)\s*-\s*of\s*-\s*(\d+)", summand):

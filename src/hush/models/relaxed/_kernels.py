@@ -182,3 +182,20 @@ def adam_step(
                 square[level, row] = second * square[level, row] + (1.0 - second) * g * g
                 step = (mean[level, row] / fresh) / (np.sqrt(square[level, row] / fresh_square) + 1e-30)
                 logits[level, row] -= rate * step
+
+
+@njit(nogil=True, cache=True)
+def project_blocks(levels: Any, offsets: Any) -> None:
+    """Project each block of each row onto the simplex, in place: max(x + c, 0) with entries that add up to one."""
+    for block in range(len(offsets) - 1):
+        first, stop = offsets[block], offsets[block + 1]
+        for row in range(levels.shape[1]):
+            ordered = np.sort(levels[first:stop, row])[::-1]
+            before, lift = 0.0, 0.0
+            for k in range(stop - first):
+                before += ordered[k]
+                trial = (1.0 - before) / (k + 1)
+                if ordered[k] + trial > 0.0:
+                    lift = trial
+            for level in range(first, stop):
+                levels[level, row] = max(levels[level, row] + lift, 0.0)

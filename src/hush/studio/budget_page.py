@@ -1,0 +1,330 @@
+"""The pages of budget and confirmation: what a budget buys, before anything is spent, and what is charged, in words."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+from starlette.datastructures import FormData, QueryParams
+from starlette.responses import HTMLResponse, Response
+
+from hush.core.errors import BudgetError, HushError
+from hush.mechanisms.plan_errors import noise_text
+from hush.privacy.account import used_up
+from hush.privacy.budget import Budget, number_text
+from hush.privacy.events import price
+from hush.privacy.ledger import Ledger
+from hush.render.html_page import fact_list, page_table
+from hush.render.labels import readable
+from hush.render.markup import Markup, join, tag
+from hush.render.text_table import counted
+from hush.report.page import success
+from hush.studio.guard import back_to
+from hush.studio.layout import button, check_field, form, hidden, meaning, notice, owner_page, text_field
+from hush.studio.owner import OwnerStudio
+from hush.studio.planned import Effect, Planned, budget_words, number, share_words
+from hush.studio.project import ProjectFile, TypedBudget, digest
+from hush.studio.same_work import same_commands, same_script
+from hush.studio.spending import ShownPlan, free_name, project_digest
+
+DEFAULT_ACCURACY = "45"
+STARTED_LEDGER = "The first release starts the ledger, which then holds the cap for all releases of these people."
+
+
+def show_budget(studio: OwnerStudio, message: str | None = None) -> str:
+    """The page of the budget; its effect is loaded by the script, since planning may take seconds."""
+    state = studio.state
+    typed, ledger = state.budget, studio.ledger(state)
+    way = tag(
+        "fieldset",
+        tag("legend", "Set the budget by"),
+        check_field(
+            "way", "accuracy: how exact the numbers must be", typed.way == "accuracy", value="accuracy", kind="radio"
+        ),
+        check_field("way", "epsilon: how strong the promise is", typed.way == "epsilon", value="epsilon", kind="radio"),
+    )
+    cap: Markup
+    if ledger is None:
+        cap = text_field(
+            "cap",
+            "Cap: epsilon of all releases together (optional)",
+            typed.cap,
+            term="cap",
+            hint=f"{STARTED_LEDGER} Empty: this release may spend all there is.",
+            inputmode="decimal",
+        )
+    else:
+        left = share_words(ledger.remaining, ledger.limit)
+        cap = tag(
+            "p",
+            f"The ledger {readable(ledger.path.name)} allows {budget_words(ledger.budget)} for all releases together; "
+            f"{left} of it is left. ",
+            tag("a", "See the ledger", href="/ledger"),
+        )
+    body = form(
+        "/budget",
+        hidden("seen", digest(typed)),
+        way,
+        tag(
+            "div",
+            text_field(
+                "accuracy",
+                "Accuracy: ± this many people, 19 times in 20",
+                typed.accuracy or DEFAULT_ACCURACY,
+                term="interval",
+                inputmode="decimal",
+            ),
+            text_field("epsilon", "Epsilon", typed.epsilon, term="epsilon", inputmode="decimal"),
+            text_field("delta", "Delta", typed.delta, term="delta", inputmode="decimal"),
+            class_="fields",
+        ),
+        tag(
+            "section",
+            effect_markup(studio, None),
+            id="effect",
+            aria_live="polite",
+            aria_label="The effect of this budget",
+        ),
+        tag("noscript", tag("p", tag("a", "Show the effect", href="/budget/effect"))),
+        cap,
+        meaning("ledger"),
+        ledger_field(studio, typed) if ledger is None else None,
+        button("Save and continue"),
+        id="budget-form",
+    )
+    return owner_page(
+        body,
+        title="Set the budget",
+        current="/budget",
+        dataset=studio.dataset_name,
+        done=studio.steps_done(state),
+        message=message,
+    )
+
+
+def ledger_field(studio: OwnerStudio, typed: TypedBudget) -> Markup:
+    """Where the ledger is, and what it calls these people."""
+    return tag(
+        "details",
+        tag("summary", "Where the ledger is"),
+        text_field(
+            "ledger",
+            "File",
+            typed.ledger or str(studio.ledger_path(studio.state)),
+            hint="If these people are in another ledger already, name that one: two ledgers add up unnoticed.",
+        ),
+        text_field("dataset", "Name of these people in the ledger", typed.dataset),
+        class_="more",
+    )
+
+
+def effect_markup(studio: OwnerStudio, typed: TypedBudget | None) -> Markup:
+    """What a budget would buy; while it is not known yet, that it is being planned."""
+    if typed is None:
+        return tag("p", "Planning, which may take some seconds ...", class_="loading")
+    try:
+        planned = studio.planner.planned(studio.state, typed)
+    except HushError as error:
+        return notice(str(error))
+    plan = planned.plan
+    epsilon, delta = plan.budget.epsilon or 0.0, plan.budget.delta or 0.0
+    chance = success(epsilon, delta)
+    attack = f"{100 * chance:.0f} of 100" if chance < 0.995 else "practically all"
+    facts = [
+        ("Accuracy", planned.headline),
+        ("Costs", budget_words(plan.budget)),
+        (
+            "The promise",
+            "somebody who knows everybody else would guess whether a person is in the table, and be right in at most "
+            f"{attack} cases; a coin is right in 50",
+        ),
+    ]
+    ledger = studio.ledger(studio.state)
+    if ledger is not None and not plan.payable(ledger):
+        facts.append(("Ledger", "has not that much left; spend less, or raise the cap on its page"))
+    warnings = [notice(readable(warning, 500)) for warning in planned.warnings]
+    return join(fact_list(facts), *warnings, effect_table(planned))
+
+
+def effect_table(planned: Planned) -> Markup | None:
+    """The effect on each table and average."""
+    if planned.plan.strategy is None:
+        return tag("p", planned.plan.optimality.capitalize(), ".", class_="soft")
+    rows: list[tuple[str, ...]] = [
+        (
+            effect_name(effect),
+            f"{effect.cells:,}",
+            "" if effect.margin is None else f"± {noise_text(effect.margin)}",
+            typical(effect),
+        )
+        for effect in planned.effects
+    ]
+    rows += [(readable(name, 60), "", f"± {noise_text(margin)}", "") for name, margin in planned.averages]
+    heads = ("table", "numbers", "95 % interval, people", "relative to a typical count")
+    return page_table(heads, rows, numbers=(1, 2, 3))
+
+
+def effect_name(effect: Effect) -> Markup:
+    """The name of a table, which is markup already."""
+    return Markup(effect.name)
+
+
+def typical(effect: Effect) -> str:
+    """An error relative to the count of a typical cell."""
+    if effect.margin is None or effect.typical_count is None:
+        return ""
+    share = effect.margin / max(effect.typical_count, 1e-9)
+    return (
+        f"{share:.0%} of {noise_text(effect.typical_count)}".replace("%", " %") if share < 10 else "more than it counts"
+    )
+
+
+def typed_budget(fields: FormData | QueryParams, before: TypedBudget) -> TypedBudget:
+    """The budget of a form; what it does not have stays."""
+
+    def text(name: str) -> str:
+        return str(fields.get(name, getattr(before, name))).strip()
+
+    way = text("way")
+    return TypedBudget(
+        way="epsilon" if way == "epsilon" else "accuracy",
+        epsilon=text("epsilon"),
+        delta=text("delta"),
+        accuracy=text("accuracy") or DEFAULT_ACCURACY,
+        cap=text("cap"),
+        ledger=text("ledger"),
+        dataset=text("dataset") or "default",
+        reviewed=before.reviewed,
+    )
+
+
+def show_effect(studio: OwnerStudio, query: QueryParams) -> Response:
+    """The effect of a budget that is being typed, as a part of the page."""
+    return HTMLResponse(effect_markup(studio, typed_budget(query, studio.state.budget)))
+
+
+def save_budget(studio: OwnerStudio, fields: FormData) -> Response:
+    """Save the page of the budget."""
+    before = studio.state.budget
+    typed = typed_budget(fields, before)
+    default = str(studio.ledger_path(studio.state.replaced(budget=TypedBudget(dataset=typed.dataset))))
+    typed = replace(typed, ledger="" if typed.ledger == default else typed.ledger, reviewed=True)
+    state = studio.project.replace_checked(str(fields.get("seen", "")), "budget", typed)
+    number(typed.delta, "delta", "1e-9")
+    number(typed.epsilon if typed.way == "epsilon" else typed.accuracy, typed.way, "1")
+    if typed.cap:
+        number(typed.cap, "cap", "3")
+    path = studio.ledger_path(state)
+    if not path.parent.is_dir():
+        raise BudgetError(f"{path.parent} is no folder; name another place for the ledger")
+    return back_to("/confirm")
+
+
+def cap_of(studio: OwnerStudio, state: ProjectFile, budget: Budget) -> Budget | None:
+    """The cap that a new ledger would get; None if the ledger knows these people already."""
+    if studio.ledger(state) is not None:
+        return None
+    if not state.budget.cap:
+        return budget
+    cap = Budget(epsilon=number(state.budget.cap, "cap", "3"), delta=budget.delta)
+    if (cap.epsilon or 0.0) < (budget.epsilon or 0.0):
+        raise BudgetError(
+            f"the cap of epsilon {number_text(cap.epsilon or 0.0)} is below what this release spends, "
+            f"{budget_words(budget)}; raise the cap, or spend less"
+        )
+    return cap
+
+
+def show_confirm(studio: OwnerStudio, message: str | None = None) -> str:
+    """The page that says in words what would be charged, with the button that charges it."""
+    state = studio.state
+    try:
+        planned = studio.planner.planned(state)
+        cap = cap_of(studio, state, planned.plan.budget)
+    except HushError as error:
+        body = join(notice(str(error)), tag("p", "Something is still missing. The steps above lead to every page."))
+        return _confirm_page(studio, state, body, message)
+    plan, ledger = planned.plan, studio.ledger(state)
+    folder = studio.project.path.absolute().parent
+    name = free_name(state, studio.stem, folder)
+    shown = ShownPlan(
+        planned=planned,
+        name=name,
+        output=folder / name,
+        ledger=studio.ledger_path(state),
+        dataset=state.budget.dataset,
+        cap=cap,
+        seen=project_digest(state),
+        script=same_script(studio, state, planned, name, cap),
+        commands=same_commands(studio, state, planned, name, cap),
+    )
+    unit = planned.schema.unit
+    whom = "one row" if unit.column is None else f"one {unit.column}, with at most {counted(unit.max_rows, 'row')}"
+    after, room = after_words(ledger, planned, cap)
+    sums = f", {counted(len(planned.averages), 'sum')} of values" if planned.averages else ""
+    what = (
+        "synthetic rows and all tables behind them"
+        if planned.goal == "rows"
+        else f"{counted(len(plan.workload), 'table')}{sums}"
+    )
+    facts = [
+        ("You will spend", f"{budget_words(plan.budget)}, once and for good"),
+        ("Protects", f"{readable(whom, 100)}: being in the table or not barely changes what is released"),
+        ("Releases", f"{what}, about {len(planned.schema.domain):,} columns"),
+        ("Accuracy", planned.headline),
+        ("Ledger", f"{shown.ledger.name}, dataset {readable(shown.dataset, 60)}. {after}"),
+        ("File", str(shown.output)),
+        ("Mechanism", f"{plan.mechanism}; {plan.work}"),
+    ]
+    warnings = [notice(readable(warning, 500)) for warning in planned.warnings]
+    if room:
+        spend = form(
+            "/spend",
+            hidden("token", studio.spending.show(shown)),
+            tag("p", "When you confirm, hush charges the ledger, reads the rows, and releases noisy numbers."),
+            button(f"Spend {budget_words(plan.budget)} and release", id="spend"),
+            class_="spend",
+        )
+    else:
+        spend = notice(
+            join(
+                "The ledger has not that much left, so nothing can be spent. ",
+                tag("a", "Open the ledger", href="/ledger"),
+            )
+        )
+    return _confirm_page(studio, state, join(fact_list(facts), *warnings, spend, effect_table(planned)), message)
+
+
+def _confirm_page(studio: OwnerStudio, state: ProjectFile, body: Markup, message: str | None) -> str:
+    return owner_page(
+        body,
+        title="Confirm what is spent",
+        current="/confirm",
+        dataset=studio.dataset_name,
+        done=studio.steps_done(state),
+        message=message,
+    )
+
+
+def after_words(ledger: Ledger | None, planned: Planned, cap: Budget | None) -> tuple[str, bool]:
+    """What is left after a release, and whether there is room for it."""
+    plan = planned.plan
+    if ledger is None:
+        whole = cap is not None and cap == plan.budget
+        if whole:
+            return "It is new, and this release uses all of its cap.", True
+        return f"It is new; its cap is {budget_words(cap or plan.budget)}.", True
+    if plan.payable(ledger) and (plan.strategy is not None or not used_up(ledger.remaining, plan.budget.limit)):
+        charged = ledger.filter()
+        if plan.strategy is not None:
+            left = charged.after(plan.event, price(plan.event)).left
+            return f"After this release, {share_words(max(left, 0 * left), ledger.limit)} of its cap is left.", True
+        left = max(ledger.remaining - plan.budget.limit, 0 * ledger.remaining)
+        enough = ledger.remaining >= plan.budget.limit
+        words = f"After this release, about {share_words(left, ledger.limit)} of its cap is left."
+        return words, enough
+    return "It has not that much left.", False
+
+
+def spend(studio: OwnerStudio, fields: FormData) -> Response:
+    """Charge what was shown, once, and go to its progress."""
+    name = studio.spending.confirm(str(fields.get("token", "")))
+    return back_to(f"/releases/{name}/progress")

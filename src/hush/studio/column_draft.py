@@ -1,0 +1,229 @@
+"""Column drafts: a column as typed into a form <-> a column of a schema.
+
+A form has fields for what most columns need. Everything else that a schema file may say about a column is kept as lines
+of TOML, so that a schema goes through the studio without loss.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hush.core.errors import HushError, SchemaError, shown
+from hush.core.unit import ROW, Unit
+from hush.render.text_table import counted
+from hush.schema import Schema
+from hush.schema.column import Column
+from hush.schema.column_kinds import KINDS
+from hush.schema.rules import read_rules
+from hush.schema.schema_toml import entries_of, entry, parse_toml, read_column, write_toml
+from hush.schema.section import SchemaSection
+from hush.schema.stamps import STAMPS, Stamp
+from hush.studio.project import ColumnDraft, ProjectFile
+from hush.tables.drafting import GuessedColumn
+
+COLUMN_KINDS = (*KINDS, *STAMPS)
+FIELDS = {
+    "categorical": ("values",),
+    "boolean": (),
+    "integer": ("low", "high", "bins"),
+    "numeric": ("low", "high", "bins"),
+    "date": ("start", "end", "granularity"),
+    "timestamp": ("start", "end", "granularity", "parts"),
+    "time": ("parts",),
+}
+ALL_FIELDS = ("low", "high", "bins", "values", "start", "end", "granularity", "parts")
+DEFAULT_TEXTS = {
+    "numeric": {"bins": "20"},
+    "date": {"granularity": "month"},
+    "timestamp": {"granularity": "month", "parts": "date, hour"},
+    "time": {"parts": "hour"},
+}
+CLAMPED_KINDS = ("integer", "numeric", "date", "timestamp")
+MOST_PROBLEMS = 5  # named in one message
+DISCOVERY_REFUSED = (
+    "is marked for private discovery, which this version cannot do yet; write its bounds or values, or leave it out"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnState:
+    """Whether a draft is a column already, or what it lacks."""
+
+    state: Literal["ready", "unfinished", "discover", "left out"]
+    text: str
+    made: Column | Stamp | None = None
+
+
+def first_draft(guessed: GuessedColumn) -> ColumnDraft:
+    """The draft of a column that nobody has described yet."""
+    texts = dict(DEFAULT_TEXTS.get(guessed.kind, {}))
+    return ColumnDraft(
+        name=guessed.name, kind=guessed.kind, texts=texts, used=not guessed.left_out, note=guessed.left_out
+    )
+
+
+def draft_of(column: Column | Stamp) -> ColumnDraft:
+    """The draft of a column of a schema."""
+    entries = entries_of(column)
+    kind, texts = str(entries.pop("kind")), {}
+    flags = {"missing": entries.pop("missing", False), "other": entries.pop("other", False)}
+    flags["clamp"] = entries.get("outside") == "clamp" and bool(entries.pop("outside"))
+    for key in FIELDS[kind]:
+        value = entries.get(key)
+        if key == "values" and isinstance(value, list) and all(_is_line(item) for item in value):
+            texts[key] = "\n".join(entries.pop(key))
+        elif key == "parts" and isinstance(value, list):
+            texts[key] = ", ".join(entries.pop(key))
+        elif value is not None and not isinstance(value, list):
+            texts[key] = str(entries.pop(key))
+    more = "\n".join(entry(key, value) for key, value in entries.items())
+    return ColumnDraft(name=column.name, kind=kind, texts=texts, more=more, **flags)
+
+
+def drafts_of(schema: Schema) -> list[ColumnDraft]:
+    """The drafts of all columns of a schema."""
+    drafts = []
+    for column in schema:
+        if column.part is None:
+            drafts.append(draft_of(column))
+        elif column.part.name == column.part.stamp.parts[0]:
+            drafts.append(draft_of(column.part.stamp))
+    return drafts
+
+
+def rules_of(schema: Schema) -> str:
+    """The rules of a schema as lines of TOML."""
+    start = re.search(r"^\[\[", write_toml(schema), re.MULTILINE)
+    return write_toml(schema)[start.start() :] if start else ""
+
+
+def state_of(draft: ColumnDraft, unit: str = "") -> ColumnState:
+    """What a draft is; a column of a schema where everything that it needs is there and right."""
+    if draft.name == unit:
+        return ColumnState("left out", "the id of the people to protect")
+    if not draft.used:
+        return ColumnState("left out", draft.note or "left out")
+    if draft.discover:
+        return ColumnState("discover", "its bounds or values are to be found with a part of the budget")
+    try:
+        made = read_column(draft.name, _entries(draft))
+    except HushError as error:
+        text = str(error).removeprefix(f"column {draft.name!r}").removeprefix(":").strip()
+        return ColumnState("unfinished", text)
+    columns = made.columns if isinstance(made, Stamp) else (made,)
+    return ColumnState("ready", counted(math.prod(column.size for column in columns), "level"), made)
+
+
+def schema_of(project: ProjectFile) -> Schema:
+    """The schema that a project describes; SchemaError names what is still missing."""
+    made: list[Column | Stamp] = []
+    problems: list[str] = []
+    for draft in project.columns:
+        state = state_of(draft, project.people.unit)
+        if state.state == "discover":
+            problems.append(f"column {shown(draft.name)} {DISCOVERY_REFUSED}")
+        elif state.state == "unfinished":
+            problems.append(f"column {shown(draft.name)}: {state.text}")
+        elif state.made is not None:
+            made.append(state.made)
+    if problems:
+        more = f"; and {len(problems) - MOST_PROBLEMS:,} more" if len(problems) > MOST_PROBLEMS else ""
+        raise SchemaError("; ".join(problems[:MOST_PROBLEMS]) + more)
+    if not made:
+        raise SchemaError("no column is used; use at least one on the page of columns")
+    schema = Schema(made, unit=unit_of(project))
+    if not project.rules:
+        return schema
+    known = {name for column in schema for name in (column.name, column.source)}
+    document = parse_toml(project.rules)
+    kept = {
+        kind: [rule for rule in rules if set(rule.get("columns", ())) | {*_determined(rule)} <= known]
+        for kind, rules in document.items()
+    }
+    return schema.with_constraints(*read_rules(schema, SchemaSection("", {k: v for k, v in kept.items() if v})))
+
+
+def unit_of(project: ProjectFile) -> Unit:
+    """Who is protected: rows, or the people of an id column."""
+    if not project.people.unit:
+        return ROW
+    most = project.people.max_rows.strip()
+    if not (most.isascii() and most.isdigit() and 1 <= int(most) < 2**31):
+        raise SchemaError(f"rows of one person: {shown(most)}: expected a whole number of at least 1, such as 1")
+    return Unit(column=project.people.unit, max_rows=int(most))
+
+
+def levels_of_text(text: str) -> list[str]:
+    """The values in a text: one per line, or in one line between commas.
+
+    >>> levels_of_text("north, south"), levels_of_text("a, b\\nc")
+    (['north', 'south'], ['a, b', 'c'])
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return [value.strip() for value in lines[0].split(",") if value.strip()] if len(lines) == 1 else lines
+
+
+def _entries(draft: ColumnDraft) -> dict[str, Any]:
+    """The table of a draft as a schema file would have it."""
+    if draft.kind not in FIELDS:
+        raise SchemaError(f"kind {shown(draft.kind)}: expected one of {', '.join(FIELDS)}")
+    entries: dict[str, Any] = {"kind": draft.kind}
+    for key in FIELDS[draft.kind]:
+        text = draft.texts.get(key, "").strip()
+        if text:
+            entries[key] = _value(draft.kind, key, text)
+    if draft.missing:
+        entries["missing"] = True
+    if draft.other and draft.kind == "categorical":
+        entries["other"] = True
+    if draft.clamp and draft.kind in CLAMPED_KINDS:
+        entries["outside"] = "clamp"
+    more = parse_toml(draft.more)
+    if "edges" in more:
+        entries = {key: value for key, value in entries.items() if key not in ("low", "high", "bins")}
+    if "starts" in more:
+        entries.pop("bins", None)
+    return entries | more
+
+
+def _value(kind: str, key: str, text: str) -> Any:
+    """The value that was typed into a field."""
+    match key:
+        case "values":
+            return levels_of_text(text)
+        case "parts":
+            return [part.strip() for part in text.split(",") if part.strip()]
+        case "granularity":
+            return text
+        case "start" | "end":
+            return _parsed(key, text, "a date such as 2020-01-31")
+        case "bins":
+            return _parsed(key, text, "a whole number such as 20")
+        case _:
+            what = "a whole number such as 120" if kind == "integer" else "a number such as 99.5"
+            return _parsed(key, text.replace("_", ""), what)
+
+
+def _parsed(key: str, text: str, expected: str) -> Any:
+    """A number or a date in TOML's spelling."""
+    try:
+        document = parse_toml(f"value = {text}")
+    except SchemaError:
+        document = {}
+    if set(document) != {"value"} or isinstance(document["value"], str | list | dict | bool):
+        raise SchemaError(f"{key}: {shown(text)}: expected {expected}")
+    return document["value"]
+
+
+def _is_line(value: object) -> bool:
+    """Whether a value is a text that a line of a form holds unchanged."""
+    return isinstance(value, str) and value == value.strip() and len(value.splitlines()) == 1 and "," not in value
+
+
+def _determined(rule: Any) -> Sequence[str]:
+    """The column that a rule determines, if it does."""
+    return (rule["column"],) if isinstance(rule, dict) and isinstance(rule.get("column"), str) else ()

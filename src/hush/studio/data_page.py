@@ -1,0 +1,90 @@
+"""The data page: choose a file, a folder of Parquet, or a table of a database. Only names and types are read."""
+
+from __future__ import annotations
+
+from starlette.datastructures import FormData
+from starlette.responses import Response
+
+from hush.render.markup import Markup, join, tag
+from hush.studio.guard import back_to
+from hush.studio.layout import button, form, owner_page, select, text_field
+from hush.studio.owner import DATA_ENDINGS, OwnerStudio
+
+MOST_FILES = 100  # of the folder that are listed
+PRIVATE_UNTIL_RELEASED = (
+    "hush reads the names and the declared types of the columns, and no row. Rows are first read when you confirm a "
+    "release."
+)
+
+
+def show_data(studio: OwnerStudio, message: str | None = None) -> str:
+    """The page."""
+    chosen = studio.chosen
+    location, table = ("", "") if chosen is None else (chosen.location, chosen.table)
+    files = data_files(studio)
+    listed = [("", "choose a file of this folder"), *((name, name) for name in files)]
+    picker: Markup | None = None
+    if files:
+        picker = tag(
+            "div",
+            tag("label", f"Files in {studio.folder.name or studio.folder}", for_="file"),
+            select("file", listed, location.rpartition("/")[2], id="file"),
+            class_="field",
+        )
+    database = tag(
+        "details",
+        tag("summary", "For a database or a spreadsheet"),
+        text_field(
+            "table", "Table or sheet", table, hint="For a database file, an address or a spreadsheet with sheets."
+        ),
+        text_field(
+            "password",
+            "Password",
+            "",
+            kind="password",
+            hint="Of the address. It stays in memory until the server ends, and is written nowhere.",
+            autocomplete="off",
+        ),
+        class_="more",
+        open="open" if table or "://" in location else None,
+    )
+    path = text_field(
+        "location",
+        "Or the path of a file or folder, or the address of a database",
+        location,
+        hint="CSV, Parquet (also a folder of Parquet files), Excel, DuckDB, SQLite, or postgresql://user@host/database.",
+        autocomplete="off",
+        spellcheck="false",
+    )
+    body = form("/data", tag("p", PRIVATE_UNTIL_RELEASED), picker, path, database, button("Continue"))
+    note = None
+    if chosen is not None:
+        note = tag("p", "Your work is kept in ", tag("code", str(studio.project.path)), ".", class_="soft")
+    done = [] if chosen is None else studio.steps_done(studio.state)
+    return owner_page(
+        join(body, note),
+        title="Choose the data",
+        current="/data",
+        dataset=studio.dataset_name,
+        done=done,
+        message=message,
+    )
+
+
+def save_data(studio: OwnerStudio, fields: FormData) -> Response:
+    """Take the data."""
+    typed, picked = str(fields.get("location", "")).strip(), str(fields.get("file", "")).strip()
+    chosen = studio.chosen
+    same = chosen is not None and typed == chosen.location
+    location = picked if picked and (not typed or same) else typed
+    studio.choose(location, str(fields.get("table", "")).strip(), str(fields.get("password", "")))
+    return back_to("/columns")
+
+
+def data_files(studio: OwnerStudio) -> list[str]:
+    """The names of files in the folder that may hold a table."""
+    try:
+        names = sorted(path.name for path in studio.folder.iterdir() if path.is_file())
+    except OSError:
+        return []
+    return [name for name in names if name.lower().endswith(DATA_ENDINGS)][:MOST_FILES]

@@ -1,0 +1,289 @@
+"""Planned: from what a project says to the plan that would be released, and its effect in words.
+
+Optimising a plan takes seconds for many columns, and hardly depends on the budget. So a plan is optimised once for each
+schema, question and unit, and another budget only scales its noise (`Plan.with_budget`). That is why the effect of a
+budget is shown at once, and why the plan that is confirmed is the one whose effect was shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from hush.core.errors import BudgetError, SchemaError, WorkloadError, shown
+from hush.mechanisms.plan_errors import OneWay, check_useful, delta_warning, noise_text
+from hush.planning import plan
+from hush.privacy.budget import Budget, number_text
+from hush.render.labels import table_name
+from hush.render.text_table import counted
+from hush.schema import Integer, Numeric, Schema
+from hush.studio.column_draft import schema_of
+from hush.studio.project import AskedQuestions, ProjectFile, TypedBudget
+from hush.workloads import Workload
+from hush.workloads.workload_text import NAME_PATTERN, parse_workload
+
+if TYPE_CHECKING:
+    from hush.mechanisms.plan import Plan
+
+TWO_SIDED_95 = 1.959964  # quantile of the normal distribution: a 95 % interval is ± this many standard errors
+MOST_PLANS = 4  # that are kept
+MOST_LISTED_EFFECTS = 30  # tables
+ORDERS = {"0": "", "1": "<=1-way", "2": "<=2-way", "3": "<=3-way"}
+SEARCH_STEPS, SEARCH_TOLERANCE = 20, 2e-4  # of a search for the logarithm of epsilon
+LONGEST_STEP, LARGEST_LOG = 3.0, 12.0
+LEAST_MARGIN = 1e-6
+WRITTEN_DIGITS = 4  # of an epsilon that was found
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a table of a plan would be like: its size, and the half width of a typical 95 % interval."""
+
+    name: str
+    cells: int
+    margin: float | None
+    typical_count: float | None  # rows of an average cell, if the number of rows is known
+
+    @property
+    def words(self) -> str:
+        """The effect as one would say it."""
+        if self.margin is None:
+            return "not known beforehand"
+        margin = f"± {noise_text(self.margin)}"
+        if self.typical_count is None:
+            return f"{margin} people"
+        return f"{margin} people on a typical count of {noise_text(max(self.typical_count, 0.01))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The plan of a project, with what it was made from."""
+
+    schema: Schema
+    text: str  # of the workload
+    goal: str
+    plan: Plan
+    rows: int | None  # as the owner states, publicly
+
+    @property
+    def effects(self) -> list[Effect]:
+        """The effect for each table, as far as it is known beforehand; for many tables by number of columns."""
+        plan, margins = self.plan, self.plan.term_variances
+        terms = list(zip(plan.workload.terms, margins.tolist(), strict=True))
+        if len(terms) > MOST_LISTED_EFFECTS:
+            return self._by_order(terms)
+        return [self._effect(str(table_name(term.clique)), term.queries, variance) for term, variance in terms]
+
+    def _by_order(self, terms: list[tuple[Any, float]]) -> list[Effect]:
+        groups: dict[int, list[tuple[Any, float]]] = {}
+        for term, variance in terms:
+            groups.setdefault(len(term.clique), []).append((term, variance))
+        effects = []
+        for order, group in sorted(groups.items()):
+            mean = sum(variance for _, variance in group) / len(group)
+            cells = round(sum(term.queries for term, _ in group) / len(group))
+            name = "the total" if order == 0 else f"{counted(len(group), 'table')} of {counted(order, 'column')}"
+            effects.append(self._effect(name, cells, mean))
+        return effects
+
+    def _effect(self, name: str, cells: int, variance: float) -> Effect:
+        margin = TWO_SIDED_95 * math.sqrt(variance) if variance >= 0 else None
+        return Effect(name, cells, margin, None if self.rows is None else self.rows / max(cells, 1))
+
+    @property
+    def averages(self) -> list[tuple[str, float]]:
+        """Every sum of values that averages come from, with the half width of its interval."""
+        sums = self.plan.sums
+        if sums is None:
+            return []
+        return [
+            (term.text, TWO_SIDED_95 * error) for term, error in zip(sums.terms, sums.std_errors.tolist(), strict=True)
+        ]
+
+    @property
+    def headline(self) -> str:
+        """The effect in one sentence."""
+        margin = typical_margin(self.plan)
+        if margin is None:
+            return "How exact the numbers will be depends on the data; every one will come with its interval or bound."
+        count = 1200 if self.rows is None else min(1200, max(self.rows // 10, 10))
+        best = "at best " if self.plan.strategy is None else ""
+        return f"{best}± {noise_text(margin)} people on a count of {count:,}, 19 times in 20"
+
+    @property
+    def warnings(self) -> list[str]:
+        """Why the budget is not a good one: useless for so many rows, or with too large a delta."""
+        found = []
+        if self.rows is not None:
+            try:
+                check_useful(self.plan, self.rows)
+            except BudgetError as error:
+                found.append(str(error))
+        warning = delta_warning(self.plan.budget, self.rows)
+        return [*found, *([warning] if warning else [])]
+
+
+def typical_margin(plan: Plan) -> float | None:
+    """Half the width of a typical 95 % interval: that of the RMSE, or the least if errors depend on the data."""
+    if plan.rmse is not None:
+        return TWO_SIDED_95 * plan.rmse
+    if not (plan.adaptive and plan.settings.told_by_columns):
+        return None
+    columns = plan.settings.columns(plan.workload)
+    return TWO_SIDED_95 * OneWay.of(plan, columns, plan.rho / len(columns)).stddev
+
+
+class Planner:
+    """Makes plans of projects, one at a time, and keeps the last few."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Plan] = OrderedDict()
+        self._planning = threading.Lock()
+
+    def planned(self, project: ProjectFile, typed: TypedBudget | None = None) -> Planned:
+        """The plan of a project for its budget, or for another; HushError says what is missing."""
+        typed = project.budget if typed is None else typed
+        schema, rows = schema_of(project), stated_rows(project)
+        text = workload_text(project.questions, schema)
+        workload = parse_workload(schema, text)
+        first = Budget(epsilon=1.0, delta=number(typed.delta, "delta", "1e-9"))
+        base = self._base(schema, workload, text, project.questions.goal, first)
+        budget = budget_of(typed, base)
+        return Planned(schema, text, project.questions.goal, base.with_budget(budget), rows)
+
+    def _base(self, schema: Schema, workload: Workload, text: str, goal: str, budget: Budget) -> Plan:
+        """The optimised plan, for any budget of the same notion of privacy."""
+        key = hashlib.sha256("\0".join([schema.to_toml(), text, goal, str(budget)]).encode()).hexdigest()
+        with self._planning:
+            if key not in self._kept:
+                self._kept[key] = plan(workload, budget, goal=goal, schema=schema)
+                while len(self._kept) > MOST_PLANS:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+
+def budget_of(typed: TypedBudget, base: Plan) -> Budget:
+    """The budget as typed, or the least one that reaches the accuracy."""
+    delta = number(typed.delta, "delta", "1e-9")
+    if typed.way == "epsilon":
+        return Budget(epsilon=number(typed.epsilon, "epsilon", "1"), delta=delta)
+    target = number(typed.accuracy, "accuracy", "45")
+    if target <= 0:
+        raise BudgetError(f"accuracy: ± {shown(target)} people: expected a number above 0, such as 45")
+    return budget_for_margin(base, target, delta)
+
+
+def budget_for_margin(base: Plan, target: float, delta: float) -> Budget:
+    """The least epsilon, rounded up to four digits, with which a typical interval is no wider than ± target.
+
+    The secant method on logarithms: the width is nearly a power of epsilon, so a few steps are enough.
+    """
+
+    def excess(log_epsilon: float) -> float:
+        try:
+            margin = typical_margin(base.with_budget(Budget(epsilon=math.exp(log_epsilon), delta=delta)))
+        except BudgetError:
+            margin = 0.0  # noise so narrow that no mechanism has it
+        if margin is None:
+            raise BudgetError("how exact this release will be is not known beforehand; set the budget by epsilon")
+        return math.log(max(margin, LEAST_MARGIN) / target)
+
+    at, slope = 0.0, -1.0
+    here = excess(at)
+    for _ in range(SEARCH_STEPS):
+        step = min(max(-here / slope, -LONGEST_STEP), LONGEST_STEP)
+        if abs(step) < SEARCH_TOLERANCE:
+            break
+        at, before = min(max(at + step, -LARGEST_LOG), LARGEST_LOG), here
+        here = excess(at)
+        slope = min((here - before) / step, -0.25)
+    # Round up in decimal, so that the number that is shown is the number that is charged.
+    for _ in range(SEARCH_STEPS):
+        at += SEARCH_TOLERANCE
+        digits = WRITTEN_DIGITS - 1 - math.floor(at / math.log(10))
+        epsilon = float(f"{math.ceil(math.exp(at) * 10.0**digits) / 10.0**digits:.{WRITTEN_DIGITS}g}")
+        if excess(math.log(epsilon)) <= 0 and not _too_narrow(base, epsilon, delta):
+            return Budget(epsilon=epsilon, delta=delta)
+    raise BudgetError(f"± {noise_text(target)} people: no budget reaches that; allow a larger error")
+
+
+def _too_narrow(base: Plan, epsilon: float, delta: float) -> bool:
+    """Whether a budget is so large that no mechanism has noise for it."""
+    try:
+        base.with_budget(Budget(epsilon=epsilon, delta=delta))
+    except BudgetError:
+        return True
+    return False
+
+
+def workload_text(questions: AskedQuestions, schema: Schema) -> str:
+    """What matters as the text of a workload; for synthetic rows all pairs, if nothing else is said."""
+    parts = [ORDERS.get(questions.order, "")]
+    tables = ["; ".join(", ".join(map(workload_name, table)) for table in _new_tables(questions))]
+    sums = []
+    for column, *by in questions.averages:
+        if column in schema.domain and not isinstance(schema[column], Integer | Numeric):
+            raise WorkloadError(f"the average of {shown(column)}: the column holds no numbers; choose another")
+        groups = f" by {', '.join(map(workload_name, by))}" if by else ""
+        sums.append(f"sum({workload_name(column)}){groups}")
+    text = " + ".join(part for part in (*parts, *tables, "; ".join(sums), questions.more.strip()) if part)
+    if not text and questions.goal == "rows":
+        return "2-way"
+    if not text:
+        raise WorkloadError("nothing is asked yet; say on the page of questions what matters")
+    return text
+
+
+def _new_tables(questions: AskedQuestions) -> list[list[str]]:
+    """The tables that are named, without those that are among all tables of an order."""
+    order = int(questions.order) if questions.order in ORDERS else 0
+    distinct = {tuple(sorted(table)): table for table in questions.tables}
+    return [table for table in distinct.values() if len(table) > order]
+
+
+def workload_name(name: str) -> str:
+    """A column's name in the text of a workload, in quotes where it needs them."""
+    plain = NAME_PATTERN.fullmatch(name)
+    if plain is not None and plain[2] == name and "*" not in name and "(" not in name and not name[0].isdigit():
+        return name
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def stated_rows(project: ProjectFile) -> int | None:
+    """The expected number of rows, if the owner stated one."""
+    text = project.people.rows.replace(",", "").replace("_", "").replace(" ", "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**40):
+        raise SchemaError(f"about how many rows: {shown(text)}: expected a whole number such as 10000")
+    return int(text)
+
+
+def number(text: str, name: str, example: str) -> float:
+    """A number that was typed."""
+    try:
+        value = float(text.strip().replace(",", ""))
+    except ValueError:
+        raise BudgetError(f"{name}: {shown(text)}: expected a number such as {example}") from None
+    if not math.isfinite(value) or value < 0:
+        raise BudgetError(f"{name}: {shown(text)}: expected a number such as {example}")
+    return value
+
+
+def budget_words(budget: Budget) -> str:
+    """A budget in the words of the pages."""
+    if budget.epsilon is None:
+        return str(budget)
+    amount = number_text(budget.epsilon)
+    return f"epsilon {amount}" if budget.pure else f"epsilon {amount} at delta {number_text(budget.delta or 0.0)}"
+
+
+def share_words(part: Fraction, whole: Fraction) -> str:
+    """A share in percent, rounded to a tenth."""
+    return f"{float(part / whole):.1%}".replace("%", " %")

@@ -1,0 +1,144 @@
+"""The progress page: how far a release is, with buttons to stop it and to go on; its events as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+from starlette.responses import Response, StreamingResponse
+
+from hush.core.errors import HushError
+from hush.privacy.ledger import Ledger
+from hush.render.labels import readable
+from hush.render.markup import Markup, join, tag
+from hush.render.text_table import counted
+from hush.studio.guard import back_to
+from hush.studio.layout import button, form, notice, owner_page
+from hush.studio.owner import OwnerStudio
+from hush.studio.project import ReleaseEntry
+from hush.studio.spending import Running
+
+SECONDS_BETWEEN_EVENTS = 0.25
+PHASES = {"reading the rows": "Reading the rows", "measuring": "Measuring with noise", "": ""}
+
+
+def show_progress(studio: OwnerStudio, name: str, message: str | None = None) -> str:
+    """The page."""
+    entry, status = studio.state.entry(name), studio.spending.status(name)
+    if status.state == "running":
+        body = running_markup(name, status)
+    elif status.state == "done":
+        text = notice("The release is complete. Nothing that you do with it costs anything further.", kind="good")
+        body = join(text, tag("p", tag("a", "Explore it", href=f"/releases/{name}", class_="button", id="explore")))
+    else:
+        body = ended_markup(studio, entry, status)
+    return owner_page(
+        body,
+        title=f"Release {name}",
+        current="/releases",
+        dataset=studio.dataset_name,
+        done=studio.steps_done(studio.state),
+        message=message,
+    )
+
+
+def running_markup(name: str, status: Running) -> Markup:
+    """A release that runs; the script keeps it up to date, and a reload shows it too."""
+    percent = round(100 * status.share)
+    return tag(
+        "section",
+        tag("p", f"{PHASES.get(status.phase, '')} ...", id="phase", role="status"),
+        tag("progress", f"{percent} %", value=str(percent), max="100", id="share", aria_label="Share that is done"),
+        tag("p", progress_words(status), id="details", class_="soft"),
+        tag(
+            "p",
+            "You may close this page; the release goes on. Its budget is charged once, whatever happens.",
+            class_="soft",
+        ),
+        form(f"/releases/{name}/stop", button("Stop after the next measurement", plain=True)),
+        tag("noscript", tag("p", tag("a", "Show how far it is", href=f"/releases/{name}/progress"))),
+        id="progress",
+        data_events=f"/releases/{name}/events",
+    )
+
+
+def progress_words(status: Running) -> str:
+    """How far a release is, in words."""
+    if status.phase != "measuring":
+        return "Nothing is charged yet."
+    words = f"{status.share:.0%} of the budget is spent".replace("%", " %")
+    rounds = f", {counted(status.rounds, 'round')}" if status.rounds else ""
+    last = f", last {readable(' × '.join(status.columns), 80)}" if status.columns else ""
+    return f"{words}{rounds}{last}."
+
+
+def ended_markup(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -> Markup:
+    """A release that failed or was interrupted: what was charged, what is kept, and what can be done."""
+    try:
+        kept = studio.spending.kept(entry)
+    except HushError as error:
+        return notice(str(error))
+    charged = was_charged(entry)
+    words = [readable(status.message or entry.message, 500)] if status.message or entry.message else []
+    actions: list[Markup] = []
+    if kept is not None and kept.bounded and not kept.complete:
+        words.append("What was measured is paid for and kept. Going on spends only the rest of its budget.")
+        actions.append(form(f"/releases/{entry.name}/resume", button("Go on with this release", id="resume")))
+        actions.append(tag("p", tag("a", "Explore what was measured", href=f"/releases/{entry.name}")))
+    elif kept is not None:
+        words.append("What was measured before it stopped is kept; its budget was charged once.")
+        actions.append(tag("p", tag("a", "Explore what was measured", href=f"/releases/{entry.name}")))
+    elif charged:
+        words.append(
+            "Its budget was charged before it stopped, and nothing was kept. hush does not charge again by itself; "
+            "another release has a charge of its own."
+        )
+    else:
+        words.append("Nothing was charged. Correct what is wrong, and confirm again.")
+        actions.append(tag("p", tag("a", "Back to the confirmation", href="/confirm")))
+    state = "was interrupted" if entry.state == "interrupted" else "has failed"
+    return join(notice(f"The release {state}. {' '.join(words)}"), *actions)
+
+
+def was_charged(entry: ReleaseEntry) -> bool:
+    """Whether the ledger has a charge of a release."""
+    try:
+        entries = Ledger.open(entry.ledger, dataset=entry.dataset).entries()
+    except HushError:
+        return False
+    return any(charge.release == entry.name for charge in entries)
+
+
+def stop(studio: OwnerStudio, name: str, fields: FormData) -> Response:
+    """Stop a release after its next measurement."""
+    if studio.spending.status(name).state == "running":
+        studio.spending.stop()
+    return back_to(f"/releases/{name}/progress")
+
+
+def resume(studio: OwnerStudio, name: str, fields: FormData) -> Response:
+    """Go on with an interrupted release."""
+    studio.spending.resume(name)
+    return back_to(f"/releases/{name}/progress")
+
+
+def progress_events(studio: OwnerStudio, name: str) -> Response:
+    """The progress as server-sent events, until the release ends."""
+
+    async def events() -> AsyncIterator[str]:
+        last = ""
+        while True:
+            status = await run_in_threadpool(studio.spending.status, name)
+            words = {"phase_words": PHASES.get(status.phase, ""), "words": progress_words(status)}
+            text = json.dumps(status.to_dict() | words)
+            if text != last:
+                yield f"data: {text}\n\n"
+                last = text
+            if status.state != "running":
+                return
+            await asyncio.sleep(SECONDS_BETWEEN_EVENTS)
+
+    return StreamingResponse(events(), media_type="text/event-stream")

@@ -1,0 +1,93 @@
+"""RAP as published: what its rounds choose, measure and cost."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hush
+from hush import Budget, Domain, Workload
+from hush.core.errors import WorkloadError
+from hush.mechanisms import RAP
+from hush.privacy.selection import TopK
+from hush.testing import TinyTable
+from hush.workloads.threshold_term import TargetQuery
+
+DOMAIN = Domain({"a": 3, "b": 2, "c": 4})
+GENERATOR = np.random.Generator(np.random.PCG64(3))
+TABLE = TinyTable(DOMAIN, [tuple(int(GENERATOR.integers(size)) for size in DOMAIN.shape) for _ in range(500)])
+PAIRS = Workload.kway(DOMAIN, 2)
+BUDGET = Budget(rho=0.4)
+
+
+@pytest.mark.parametrize("selection", ["one-shot", "iterative"])
+def test_rounds_choose_single_answers_and_measure_each_once(selection: str) -> None:
+    mechanism = RAP(paper=True, rounds=3, queries=4, rows=30, selection=selection)
+    release = hush.plan(PAIRS, BUDGET, mechanism=mechanism).release(TABLE)
+    total, *answers = release.noisy_tables
+    assert total.clique == ()
+    queries = [answer.asked for answer in answers]
+    assert all(isinstance(query, TargetQuery) for query in queries)
+    assert len({(query.clique, query.target) for query in queries}) == len(queries) == 12
+    assert len(release.rounds) == 12
+
+
+@pytest.mark.parametrize(("selection", "counts"), [("one-shot", [4, 4]), ("iterative", [1] * 8)])
+def test_half_of_each_round_pays_for_the_choice_at_the_corrected_scale(
+    monkeypatch: pytest.MonkeyPatch, selection: str, counts: list[int]
+) -> None:
+    laws: list[TopK] = []
+    choose = TopK.choose
+    monkeypatch.setattr(TopK, "choose", lambda law, *rest: laws.append(law) or choose(law, *rest))
+    mechanism = RAP(paper=True, rounds=2, queries=4, rows=20, selection=selection)
+    release = hush.plan(PAIRS, BUDGET, mechanism=mechanism).release(TABLE)
+    share = 0.99 * BUDGET.rho / 2  # rho_t, after a hundredth for the number of rows
+    assert [law.count for law in laws] == counts
+    for law in laws:
+        # Gumbel noise of scale 2 / epsilon on counts: sqrt(K / rho_t), not the printed sqrt(K / (2 rho_t)).
+        assert 2 / float(law.epsilon) == pytest.approx(math.sqrt(4 / share), rel=1e-6)
+    for answer in release.noisy_tables[1:]:
+        assert answer.stddev == pytest.approx(math.sqrt(4 / share), rel=1e-3)  # the same scale
+    choices = sum(Fraction(law.count) * law.epsilon**2 / 8 for law in laws)
+    measured = sum(1 / (2 * answer.variance) for answer in release.noisy_tables)
+    assert float(choices) + measured <= BUDGET.rho * (1 + 1e-9)
+    assert float(choices) + measured == pytest.approx(BUDGET.rho, rel=1e-3)
+
+
+def test_all_answers_at_once_are_measured_one_by_one() -> None:
+    release = hush.plan(PAIRS, BUDGET, mechanism=RAP(paper=True, measure="all", rows=20)).release(TABLE)
+    assert len(release.noisy_tables) == 1 + PAIRS.queries
+    assert not release.rounds
+    with pytest.raises(WorkloadError, match="one by one"):
+        hush.plan(Workload.kway(Domain({"x": 100, "y": 100}), 2), BUDGET, mechanism=RAP(paper=True, measure="all"))
+
+
+def test_errors_fall_with_the_budget_and_thresholds_are_answered() -> None:
+    workload = Workload.thresholds(DOMAIN, 3, 2)
+    term = workload.terms[0]
+    errors = []
+    for rho in (1e-4, 50.0):
+        mechanism = RAP(paper=True, rounds=6, queries=4, rows=100)
+        model = hush.plan(workload, Budget(rho=rho), mechanism=mechanism).release(TABLE).model()
+        exact = term.exact_answers(TABLE.counts([term.clique])[term.clique].astype(float))
+        errors.append(float(np.abs(model.term(term).estimate - exact.ravel()).max()))
+    assert errors[1] < 25 < errors[0]  # of 500 rows
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"paper": True, "measure": "cells"}, "leave measure"),
+        ({"paper": True, "column_share": 0.1}, "leave measure, column_share"),
+        ({"paper": True, "restraint": 0.5}, "no restraint"),
+        ({"paper": 1}, "paper=1"),
+        ({"selection": "iterative"}, "add paper=True"),
+        ({"distance": "linf"}, "add paper=True"),
+        ({"paper": True, "distance": "l0"}, "'l2', 'linf'"),
+        ({"paper": True, "selection": "oneshot"}, "did you mean 'one-shot'"),
+    ],
+)
+def test_settings_that_do_not_belong_together_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(WorkloadError, match=message):
+        RAP(**options)  # type: ignore[arg-type]

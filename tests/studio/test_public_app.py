@@ -1,0 +1,180 @@
+"""The public page and its API: what they answer, what they refuse, and that they only read the release."""
+
+import io
+import json
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import hush
+from hush.studio.owner_app import bound_socket
+from hush.studio.public_app import MOST_BODY_BYTES, PublicApp, PublicLimits, public_app, public_server
+from studio_visitor import Reply, Visitor, serving
+
+LIMITS = PublicLimits(most_rows=500, requests_per_second=0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("public")
+    schema = hush.datasets.people_schema()
+    table = hush.read(hush.datasets.people(2000, seed=1), schema)
+    plan = hush.plan("<=2-way", hush.Budget(epsilon=2.0, delta=1e-9), "residual", schema=schema)
+    plan.release(table).save(folder / "people.hush")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def app(folder: Path) -> PublicApp:
+    return public_app(folder / "people.hush", limits=LIMITS)
+
+
+@pytest.fixture(scope="module")
+def visitor(app: PublicApp) -> Iterator[Visitor]:
+    listening = bound_socket(0)
+    with serving(public_server(app), listening) as port:
+        yield Visitor(port)
+    app.desk.close()
+
+
+def asked(visitor: Visitor, path: str, **parameters: str) -> Reply:
+    """A question to the API."""
+    return visitor.get(f"/api/v1/{path}?{urllib.parse.urlencode(parameters)}")
+
+
+def test_sql_and_tables_are_those_of_the_release(visitor: Visitor, folder: Path) -> None:
+    release = hush.load(folder / "people.hush")
+    assert isinstance(release, hush.Release)
+    query = "SELECT sex, COUNT(*) AS n FROM t WHERE age >= 40 GROUP BY sex"
+    for reply in (
+        asked(visitor, "sql", query=query, level="0.9"),
+        visitor.send(
+            "POST", "/api/v1/sql", json.dumps({"query": query, "level": 0.9}), Content_Type="application/json"
+        ),
+    ):
+        assert reply.status == 200
+        assert json.loads(reply.body) == release.sql(query, level=0.9).to_dict()
+    reply = asked(visitor, "table", columns="sex,region")
+    assert json.loads(reply.body) == release.marginal("sex", "region").to_dict()
+    assert json.loads(asked(visitor, "table", columns='["sex"]').body) == release.marginal("sex").to_dict()
+    assert json.loads(asked(visitor, "release").body)["statement"] == release.statement.to_dict()
+
+
+def test_rows_come_as_csv_and_parquet(visitor: Visitor) -> None:
+    csv = asked(visitor, "rows", rows="50", seed="3")
+    parquet = asked(visitor, "rows", rows="50", seed="3", form="parquet")
+    assert "rows.csv" in csv.headers["content-disposition"]
+    as_csv = pyarrow.csv.read_csv(io.BytesIO(csv.body))
+    rows = pyarrow.parquet.read_table(io.BytesIO(parquet.body))
+    assert as_csv.num_rows == rows.num_rows == 50
+    assert as_csv["age"].to_pylist() == rows["age"].to_pylist()
+    assert visitor.get("/rows.csv?rows=50&seed=3").body == csv.body
+    assert asked(visitor, "rows", rows="50", seed="4").body != csv.body
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("sql?query=DROP TABLE t", "SELECT"),
+        ("sql?query=SELECT COUNT(*) FROM t WHERE agee > 3", "agee"),
+        ("sql", "query is missing"),
+        ("sql?query=SELECT COUNT(*) FROM t&level=2", "level"),
+        ("sql?query=SELECT COUNT(*) FROM t&level=nan", "level"),
+        ("sql?query=" + "x" * 5000, "too long"),
+        ("table?columns=age,nobody", "nobody"),
+        ("table?columns=", "name the columns"),
+        ("table?columns=[1]", "expected names"),
+        ("rows?rows=501", "from 1 to 500"),
+        ("rows?rows=-1", "from 1 to 500"),
+        ("rows?form=exe", "csv or parquet"),
+        ("rows?seed=-1", "whole number"),
+        ("rows?seed=" + "9" * 40, "whole number"),
+    ],
+)
+def test_refused_questions_say_why(visitor: Visitor, path: str, words: str) -> None:
+    reply = visitor.get("/api/v1/" + path.replace(" ", "%20"))
+    assert reply.status == 400
+    assert words in json.loads(reply.body)["error"]
+
+
+def test_large_tables_are_refused_before_they_are_worked_out(visitor: Visitor) -> None:
+    every = list(hush.datasets.people_schema().domain)
+    names = ", ".join(every)
+    assert "cells" in json.loads(asked(visitor, "table", columns=",".join(every)).body)["error"]
+    reply = asked(visitor, "sql", query=f"SELECT {names}, COUNT(*) FROM t GROUP BY {names}")
+    assert (reply.status, "cells" in json.loads(reply.body)["error"]) == (400, True)
+
+
+@pytest.mark.parametrize("body", ["", "{", "[]", '{"query": 3, "else": 1}', "[" * 5000])
+def test_bodies_that_are_no_question_are_refused(visitor: Visitor, body: str) -> None:
+    assert visitor.send("POST", "/api/v1/sql", body, Content_Type="application/json").status == 400
+
+
+def test_sizes_and_methods_are_bounded(visitor: Visitor) -> None:
+    assert visitor.send("POST", "/api/v1/sql", b"", Content_Length=str(MOST_BODY_BYTES + 1)).status == 413
+    assert visitor.get("/?sql=" + "x" * 20_000).status == 414
+    for method in ("PUT", "DELETE", "PATCH"):
+        assert visitor.send(method, "/").status == 405
+    assert visitor.send("POST", "/report").status == 405
+    assert (
+        visitor.get("/budget").status == visitor.get("/columns").status == visitor.get("/../etc/passwd").status == 404
+    )
+
+
+def test_the_page_shows_tables_answers_and_the_report(visitor: Visitor) -> None:
+    page = visitor.get(
+        "/?columns=sex%2Cregion&sql=SELECT%20COUNT(*)%20FROM%20t%20WHERE%20age%20%3E%2040", Accept="text/html"
+    )
+    assert page.status == 200
+    assert page.page.alerts == []
+    assert "svg" in page.page.tags
+    assert visitor.get("/?column=sex&column=&column=region").location == "/?columns=sex%2Cregion#tables"
+    assert "The privacy promise" in visitor.get("/report").page.text
+    refused = visitor.get("/?sql=SELECT%20nothing", Accept="text/html")
+    assert refused.status == 200
+    assert refused.page.alerts
+    assert visitor.get("/none", Accept="text/html").page.alerts
+
+
+def test_every_answer_has_security_headers_and_sets_no_cookie(visitor: Visitor) -> None:
+    for path in ("/", "/api", "/none", "/api/v1/sql", "/openapi.json", "/style.css"):
+        headers = visitor.get(path).headers
+        assert "unsafe" not in headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert not {"set-cookie", "server", "access-control-allow-origin"} & set(headers)
+
+
+def test_the_description_lists_every_address_of_the_api(visitor: Visitor, app: PublicApp) -> None:
+    description = json.loads(visitor.get("/openapi.json").body)
+    assert description["openapi"].startswith("3.1")
+    examples = {"columns": "sex", "query": "SELECT COUNT(*) FROM t"}
+    assert len(description["paths"]) == 5
+    for path, methods in description["paths"].items():
+        for operation in methods.values():
+            assert operation["responses"].keys() >= {"200", "400", "429", "503"}
+        needed = {p["name"]: examples[p["name"]] for p in methods["get"]["parameters"] if p.get("required")}
+        assert visitor.get(f"{path}?{urllib.parse.urlencode(needed)}").status == 200
+        assert path in visitor.get("/api").page.text
+
+
+def test_answers_are_kept_and_parameters_that_mean_nothing_are_ignored(visitor: Visitor, app: PublicApp) -> None:
+    first = asked(visitor, "sql", query="SELECT COUNT(*) FROM t WHERE age > 77")
+    before = app.desk.kept_bytes
+    second = asked(visitor, "sql", query="SELECT COUNT(*) FROM t WHERE age > 77", buster="1")
+    assert first.body == second.body
+    assert app.desk.kept_bytes == before
+
+
+def test_visitors_who_ask_too_often_are_told_to_wait(folder: Path) -> None:
+    slow = public_app(folder / "people.hush", limits=PublicLimits(requests_per_second=0.3))
+    listening = bound_socket(0)
+    with serving(public_server(slow), listening) as port:
+        replies = [Visitor(port).get("/api/v1/columns") for _ in range(5)]
+    slow.desk.close()
+    assert [reply.status for reply in replies] == [200, 200, 200, 429, 429]
+    assert int(replies[-1].headers["retry-after"]) > 0

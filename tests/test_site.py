@@ -1,0 +1,136 @@
+"""The pages: their code runs and prints what they show, generated parts are complete, and every page is linked."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import hush
+from hush.cli.main import main
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+sys.path.append(str(DOCS))
+
+from documented_output import examples, shape  # noqa: E402
+from generated_pages import command_page, docstring, name_page, notebook_page, walk  # noqa: E402
+
+PAGES = [
+    *("index.md", "tutorial.md", "which-epsilon.md", "error-bars.md", "use-from-r.md"),
+    *sorted(path.name for path in DOCS.glob("for-*.md")),
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_windows(monkeypatch: pytest.MonkeyPatch):
+    from matplotlib import pyplot
+
+    monkeypatch.setattr("sys.stdin", None)
+    pyplot.switch_backend("Agg")
+    yield
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_prints_what_it_shows(name: str, tmp_path: Path) -> None:
+    ran = list(examples((DOCS / name).read_text(encoding="utf-8"), tmp_path))
+    assert [shape(example.printed) for example in ran if example.shown is not None] == [
+        shape(example.shown) for example in ran if example.shown is not None
+    ]
+    assert ran
+
+
+def test_other_words_and_other_lines_are_noticed() -> None:
+    assert shape("sex  12.5 ± 3\n") == shape("sex  9 ± 31.25\n")
+    assert shape("sex  12.5\n") != shape("six  12.5\n")
+    assert shape("sex 1\n") != shape("sex 1\nsex 2\n")
+
+
+def test_code_that_fails_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(examples("```python\n1 / 0\n```\n", tmp_path))
+    with pytest.raises(ValueError, match="failed"):
+        list(examples("```sh\nhush query none.hush 'SELECT 1'\n```\n", tmp_path))
+    with pytest.raises(ValueError, match="only commands of hush"):
+        list(examples("```sh\nls\n```\n", tmp_path))
+
+
+def test_the_reference_has_every_command_and_option() -> None:
+    page = command_page()
+    commands = list(walk(main, click.Context(main, info_name="hush")))
+    assert len(commands) > 20
+    for context, command in commands:
+        assert re.search(rf"^##+ {context.command_path}$", page, re.MULTILINE)
+        for option in command.params:
+            assert all(name in page for name in option.opts if name.startswith("--"))
+
+
+def test_the_reference_has_every_method_of_a_release() -> None:
+    page = name_page("Release")
+    public = {name for name in vars(hush.Release) if not name.startswith("_")}
+    assert {name for name in public if f"\n## {name}\n" not in page} == set()
+    assert "self" not in re.findall(r"```python\n(.*?)```", page, re.DOTALL)[1]
+
+
+def test_examples_of_docstrings_are_code_blocks() -> None:
+    def documented() -> None:
+        """Do a thing.
+
+        >>> 1 + 1
+        2
+        >>> for i in range(2):
+        ...     i
+        0
+        1
+
+        Privacy: reads nothing.
+        """
+
+    assert docstring(documented) == (
+        "Do a thing.\n\n```pycon\n>>> 1 + 1\n2\n>>> for i in range(2):\n...     i\n0\n1\n```\n\n"
+        "**Privacy:** reads nothing.\n"
+    )
+
+
+def test_every_page_is_in_the_contents() -> None:
+    listed = set(re.findall(r"^([\w/-]+)$", (DOCS / "index.md").read_text(encoding="utf-8"), re.MULTILINE))
+    pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
+    notebooks = {f"_generated/{path.stem}" for path in (DOCS / "notebooks").glob("*.ipynb")}
+    assert pages | notebooks <= listed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(path.stem for path in (DOCS / "notebooks").glob("*.ipynb")))
+def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    path = DOCS / "notebooks" / f"{name}.ipynb"
+    book = nbformat.read(path, as_version=4)
+    kinds = [[sorted(o.get("data", {"text": 0})) for o in cell.get("outputs", [])] for cell in book.cells]
+    nbclient.NotebookClient(book, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    for cell in book.cells:  # progress goes to stderr
+        cell["outputs"] = [o for o in cell.get("outputs", []) if o.get("name") != "stderr"]
+    assert [[sorted(o.get("data", {"text": 0})) for o in cell["outputs"]] for cell in book.cells] == kinds
+    assert "```python" in notebook_page(path, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+    from subprocess import run
+
+    words = ("--fail-on-warning", "--keep-going", "--quiet", "--builder", "html", str(DOCS), str(tmp_path / "site"))
+    done = run([sys.executable, "-m", "sphinx", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    searched = (tmp_path / "site" / "searchindex.js").read_text(encoding="utf-8")
+    assert "tutorial" in searched
+    outside = {
+        link
+        for page in (tmp_path / "site").glob("*.html")
+        for link in re.findall(
+            r'<(?:script|link)[^>]+(?:src|href)="(https?://[^"]+)"', page.read_text(encoding="utf-8")
+        )
+    }
+    assert outside == set()  # the site works without a network
