@@ -1,6 +1,6 @@
 """Discovered bounds, bins and levels: errors after a release, next to other schemas at the same total budget.
 
-    python -m benchmarks.discover [--quick] [--data FOLDER] [--rows 50000] [--trials 5] [--epsilon 1]
+    python -m benchmarks.discover [--quick] [--data FOLDER] [--rows 50000] [--trials 5] [--epsilon 1] [--pipeline]
     python -m benchmarks.discover --keys 10000000     # memory and seconds for so many distinct values
 
 Numbers. Every way spends the same epsilon and delta on one column, and its release is the same apart from the schema:
@@ -17,6 +17,9 @@ Numbers. Every way spends the same epsilon and delta on one column, and its rele
 rows' mean distance from their median. "Ranges" is the mean error of 500 ranges between two random rows, in percent of
 all rows.
 
+Pipeline. A whole table of invented people, discovered and released as synthetic rows; the error of pairs of conditions
+on two columns. The expert and "true bounds" know the cities of 0.1 % and 1 % of the rows, "header only" knows one.
+
 Levels. Values with Zipf frequencies; recall by the number of units that hold a value, measured and by the exact law,
 next to the optimum of mechanisms that spend the whole (epsilon, delta) on this column alone and decide value by value;
 with several values per unit, epsilon and delta are divided among them.
@@ -27,6 +30,7 @@ Reference: [Desfontaines et al. 2022, Thm 1] for the optimum.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime as dt
 import importlib.util
 import math
@@ -50,13 +54,14 @@ from hush.core.arrays import Floats
 from hush.core.errors import HushError
 from hush.discovery.discover import discover
 from hush.discovery.discovery_step import DiscoveryStep
+from hush.discovery.guessed_draft import OPEN_ENTRIES
 from hush.discovery.level_discovery import discover_levels
 from hush.discovery.quick_release import DISCOVERY_SHARE
 from hush.evaluation.comparison import distances
 from hush.privacy.account import Allowance
 from hush.privacy.discovery import KeyDiscovery
 from hush.privacy.gaussian_filter import EVENTS_DELTA
-from hush.schema import Column, Date, Integer, Numeric, Schema, Unit
+from hush.schema import Categorical, Column, Date, Integer, Numeric, Schema, Unit
 from hush.schema.discovery_draft import read_draft_column
 from hush.tables.dialects.duckdb import DUCKDB
 
@@ -213,8 +218,7 @@ def released(shape: Shape, column: Column, budget: hush.Budget) -> tuple[Column,
 def discovered(shape: Shape, budget: hush.Budget) -> tuple[Column, Floats]:
     """The same from one budget for discovery and release."""
     first, rest = parts_of_budget(budget)
-    open_entries = {"bounds": "discover", "granularity" if shape.kind == "date" else "bins": "discover"}
-    schema = discover(table_of(shape), {"x": {"kind": shape.kind, **open_entries}}, first).schema
+    schema = discover(table_of(shape), {"x": {"kind": shape.kind, **OPEN_ENTRIES[shape.kind]}}, first).schema
     return released(shape, schema["x"], rest)
 
 
@@ -311,6 +315,95 @@ def compare_numbers(shapes: list[Shape], budget: hush.Budget, trials: int) -> No
     print(f"{'geometric mean / expert':32}" + "".join(f"{both[0]:>8.2f} |{both[1]:>7.2f}" for both in ratios.values()))
 
 
+# The whole pipeline
+
+
+def people(rows: int, random: np.random.Generator) -> pa.Table:
+    """Invented people whose columns depend on each other: age, income, fare, day and city."""
+    age = np.clip(random.normal(45, 17, rows), 18, 95).astype(np.int64)
+    rank = np.minimum(random.zipf(1.6, rows), 5000)
+    income = np.exp(random.normal(9.6, 0.7, rows) + np.minimum(age - 18, 40) / 50 + 0.5 / rank).round(0)
+    income[random.random(rows) < np.where(age > 66, 0.6, 0.15)] = 0
+    fare = np.where(random.random(rows) < 0.1, 52.0, np.maximum(3, random.gamma(2.2, 6 + age / 20, rows)).round(1))
+    day = 16_000 + np.minimum(random.exponential(300 + 4 * age, rows), 2900).astype(np.int32)
+    city = np.char.add("city ", rank.astype(str))
+    return pa.table({"age": age, "income": income, "fare": fare, "day": pa.array(day).cast(pa.date32()), "city": city})
+
+
+def shape_of(table: pa.Table, name: str) -> Shape:
+    """A column of a table as a shape, whose numbers are days since 1970 for a date."""
+    kind = {"age": "integer", "day": "date"}.get(name, "numeric")
+    numbers = table[name].cast(pa.int32()) if kind == "date" else table[name]
+    return Shape(name, kind, numbers.to_numpy())
+
+
+def schema_by(table: pa.Table, column_by: Callable[[Shape], Column], least_share: float) -> Schema:
+    """The schema that a way gives to every column of numbers, and the cities that a share of the rows lives in."""
+    columns: list[Any] = [
+        dataclasses.replace(column_by(shape_of(table, name)), name=name) for name in table.column_names[:-1]
+    ]
+    cities, counts = np.unique(table["city"].to_numpy(zero_copy_only=False), return_counts=True)
+    common = tuple(map(str, cities[counts >= least_share * table.num_rows]))
+    return Schema([*columns, Categorical(name="city", values=common or (str(cities[0]),), other=True)])
+
+
+def conditions(table: pa.Table, random: np.random.Generator) -> list[dict[str, Any]]:
+    """Pairs of conditions on two columns: a range between two random rows, or the city of a random row."""
+    asked = []
+    for _ in range(RANGES):
+        pair = random.choice(len(table.column_names), 2, replace=False)
+        chosen = {}
+        for name in (table.column_names[at] for at in pair):
+            ends = [table[name][int(at)].as_py() for at in random.integers(0, table.num_rows, 2)]
+            chosen[name] = ends[:1] * 2 if name == "city" else sorted(ends)
+        asked.append(chosen)
+    return asked
+
+
+def shares(table: pa.Table, asked: list[dict[str, Any]]) -> Any:
+    """The share of rows that meets each pair of conditions."""
+    held = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
+    held["day"] = held["day"].astype("datetime64[D]")
+    return np.array(
+        [
+            np.mean(np.all([(held[name] >= low) & (held[name] <= high) for name, (low, high) in pair.items()], axis=0))
+            for pair in asked
+        ]
+    )
+
+
+def compare_pipelines(rows: int, budget: hush.Budget, trials: int, random: np.random.Generator) -> None:
+    """Print the errors of pairs of conditions on synthetic rows, after discovery and release and after a release."""
+    table = people(rows, random)
+    asked = conditions(table, random)
+    exact = shares(table, asked)
+
+    def error(schema: Schema, spent: hush.Budget) -> float:
+        plan = hush.plan("2-way", spent, "auto", schema=schema, goal="rows")
+        drawn = plan.release(hush.read(table, schema)).synthesize(rows)
+        return 100 * float(np.abs(shares(drawn.cast(table.schema), asked) - exact).mean())
+
+    def found() -> float:
+        first, rest = parts_of_budget(budget)
+        kinds = dict(zip(table.column_names, ("integer", "numeric", "numeric", "date", "categorical"), strict=True))
+        draft = {name: {"kind": kind, **OPEN_ENTRIES[kind]} for name, kind in kinds.items()}
+        return error(discover(table, draft, first).schema, rest)
+
+    print(
+        f"\n{budget}, {rows:,} invented people of 5 columns, {trials} trials: mean error of "
+        f"{RANGES} pairs of conditions"
+    )
+    for name, run in {
+        "discovered": found,
+        "expert": lambda: error(schema_by(table, expert, 1e-3), budget),
+        "true bounds": lambda: error(
+            schema_by(table, lambda shape: evenly(shape, shape.numbers.min(), shape.numbers.max()), 1e-2), budget
+        ),
+        "header only": lambda: error(schema_by(table, header_only, 1.0), budget),
+    }.items():
+        print(f"{name:14}{np.mean([run() for _ in range(trials)]):>8.3f} % of rows", flush=True)
+
+
 def step_of(source: Any, unit: Unit, budget: hush.Budget) -> DiscoveryStep:
     """A step that may spend the whole budget."""
     delta = Fraction(budget.delta or 0) * EVENTS_DELTA
@@ -378,6 +471,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--pipeline", action="store_true", help="measure discovery and release of a whole table alone")
     parser.add_argument("--keys", type=int, help="measure the search for levels among so many distinct values alone")
     options = parser.parse_args()
     budget = hush.Budget(epsilon=options.epsilon, delta=DELTA)
@@ -387,7 +481,11 @@ def main() -> None:
     rows, trials = (3_000, 1) if options.quick else (options.rows, options.trials)
     random = np.random.default_rng(30)
     shapes = [*generated(rows, random), *(real(options.data) if options.data else ())]
-    compare_numbers(shapes, budget, trials)
+    if not options.pipeline:
+        compare_numbers(shapes, budget, trials)
+    compare_pipelines(rows, budget, trials, random)
+    if options.pipeline:
+        return
     for per_unit in (1, 4):
         compare_levels(10 * rows, budget, per_unit, random)
 
