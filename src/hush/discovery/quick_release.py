@@ -112,11 +112,10 @@ def quick_release(
             entropy=entropy,
         )
         outcome = job.run()
-    planned = (
-        plan(workload, second, mechanism, schema=outcome.schema, goal=goal)
-        if mechanism == "auto"
-        else plan(workload, second, mechanism, schema=outcome.schema)
-    )
+    stated_goal = goal if mechanism == "auto" else "answers"
+    planned = plan(workload, second, mechanism, schema=outcome.schema, goal=stated_goal)
+    if planned.alternative is not None and not planned.payable(within):
+        planned = planned.alternative  # Laplace noise for the whole epsilon does not add up with what was spent
     release = ReleaseJob(
         planned,
         output=output,
