@@ -164,6 +164,8 @@ LAYERS = (
     {"planning", "loading"},
     {"quick_count"},
     {"discovery"},
+    {"synthesizer"},
+    {"interop"},
     {"evaluation"},
     {"report"},
     {"hybrid"},

@@ -20,7 +20,7 @@ from documented_output import examples, shape  # noqa: E402
 from generated_pages import command_page, docstring, name_page, notebook_page, walk  # noqa: E402
 
 PAGES = [
-    *("index.md", "tutorial.md", "which-epsilon.md", "error-bars.md", "use-from-r.md"),
+    *("index.md", "tutorial.md", "which-epsilon.md", "error-bars.md", "use-from-r.md", "interop.md"),
     *sorted(path.name for path in DOCS.glob("for-*.md")),
 ]
 

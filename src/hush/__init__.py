@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hush.release.model import Model
     from hush.release.release import Release
     from hush.schema import Schema
+    from hush.synthesizer import Synthesizer, synthesize
     from hush.tables import read
     from hush.workloads import Workload
 else:  # unseen by type checkers, to which a module with __getattr__ has every name
@@ -40,6 +41,7 @@ else:  # unseen by type checkers, to which a module with __getattr__ has every n
         "Neighbours": "hush.privacy.sensitivity",
         "Release": "hush.release.release",
         "Schema": "hush.schema",
+        "Synthesizer": "hush.synthesizer",
         "Workload": "hush.workloads",
         "count": "hush.quick_count",
         "fit": "hush.release.fit",
@@ -48,6 +50,7 @@ else:  # unseen by type checkers, to which a module with __getattr__ has every n
         "plan": "hush.planning",
         "plan_for_error": "hush.planning",
         "read": "hush.tables",
+        "synthesize": "hush.synthesizer",
     }
 
     def __getattr__(name: str) -> object:
@@ -85,6 +88,7 @@ __all__ = [
     "Neighbours",
     "Release",
     "Schema",
+    "Synthesizer",
     "Workload",
     "__version__",
     "audit",
@@ -102,4 +106,5 @@ __all__ = [
     "queries",
     "read",
     "research",
+    "synthesize",
 ]

@@ -25,20 +25,39 @@ def test_rows_without_a_label_are_left_out_and_the_others_split_once(tmp_path: P
     assert learning.make_table("titanic", tmp_path).test["Row"].tolist() == table.test["Row"].tolist()
 
 
-def test_the_generated_table_has_a_balanced_label() -> None:
-    table = learning.make_table("effects", None)
-    assert len(table.train["label"]) == 20_000
-    assert len(table.test["label"]) == 10_000
+@pytest.mark.parametrize(
+    ("name", "rows"), [("effects", 20_000), ("additive", 10_000), ("crossed", 30_000), ("few", 600), ("few-2", 600)]
+)
+def test_generated_tables_have_a_balanced_label(name: str, rows: int) -> None:
+    table = learning.make_table(name, None)
+    assert len(table.train["label"]) == rows
+    assert len(table.test["label"]) == rows // 2
     assert table.train["label"].mean() == pytest.approx(0.5, abs=0.1)
     assert all(values.max() < table.domain[column] for column, values in table.train.items())
+
+
+def test_a_number_draws_another_table_of_its_kind() -> None:
+    first, second = (learning.make_table(name, None) for name in ("few", "few-2"))
+    assert [*first.domain] == [*second.domain]
+    assert first.domain != second.domain
+
+
+def test_no_column_of_crossed_says_much_alone() -> None:
+    table = learning.make_table("crossed", None)
+    label, strongest = table.train["label"], {}
+    for column in set(table.domain) - {"label"}:
+        shares = [label[table.train[column] == level].mean() for level in range(table.domain[column])]
+        strongest[column] = max(shares) - min(shares)
+    assert np.median(list(strongest.values())) < 0.2
 
 
 def test_only_tables_with_a_label_are_listed(tmp_path: Path) -> None:
     for name in ("adult", "adult-coarse", "nltcs"):
         (tmp_path / f"{name}.csv").touch()
         (tmp_path / f"{name}-domain.json").touch()
-    assert learning.table_names(tmp_path) == ["adult", "adult-coarse", "effects"]
-    assert learning.table_names(None) == ["effects"]
+    generated = ["effects", "additive", "crossed", "few"]
+    assert learning.table_names(tmp_path) == ["adult", "adult-coarse", *generated]
+    assert learning.table_names(None) == generated
 
 
 def test_the_label_workload_adds_the_triples_that_hold_the_label() -> None:

@@ -1,19 +1,18 @@
 """The posterior of maps: against integration over small trees, its plain twin, and maps of known kinds."""
 
 import itertools
-import tracemalloc
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from hush.histograms import _posterior_kernels, block_posterior
-from hush.histograms.axis_grid import AxisForm, AxisGrid
-from hush.histograms.block_tree import BlockFit, BlockTree, design_blocks
+from hush.histograms.axis_grid import AxisGrid
+from hush.histograms.block_fit import BlockFit
+from hush.histograms.block_tree import BlockTree
 from hush.histograms.hats import HatQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
-from hush.strategies.strategy import NoiseKind
 
 FLAT, EMPTY = 0.3, 0.3
 EVEN = np.full(64, 0.4)  # shares of a split are all alike
@@ -92,12 +91,16 @@ def noisy(x: np.ndarray, deviation: float, seed: int = 2) -> list[Measurement]:
     grids = tuple(AxisGrid(np.arange(count + 1)) for count in x.shape)
     tree, random = BlockTree(x.shape), np.random.default_rng(seed)
     tables = []
-    for level in design_blocks(tree, NoiseKind.GAUSSIAN).levels:
+    for level in (tree.depth, round(4 / 7 * tree.depth), 3):
         query = HatQuery(("a", "b"), tree.grids(level, grids))
         exact = query.answer({("a", "b"): x})
         noise = np.rint(random.normal(0, deviation, exact.shape)).astype(np.int64)
         tables.append(Measurement.of(query, exact + noise, DiscreteGaussian(Fraction(deviation**2))))
     return tables
+
+
+def fitted(tables: list[Measurement]) -> BlockFit:
+    return BlockFit.of(tables, tables[0].asked.grids)  # type: ignore[union-attr]
 
 
 def root_mean_square(rows: np.ndarray) -> float:
@@ -111,8 +114,8 @@ def test_empty_even_and_few_full_cells_are_found(shape: tuple[int, int]) -> None
     few.ravel()[random.choice(few.size, 9, replace=False)] = 900
     for x, better in ((np.zeros(shape, dtype=np.int64), 20), (np.full(shape, 3), 10), (few, 5)):
         tables = noisy(x, 30)
-        fit = BlockFit(tables)
-        settled = block_posterior.settled_buckets(tables, fit, "ranges")
+        fit = fitted(tables)
+        settled = fit.over_buckets(block_posterior.settled_blocks(fit, "ranges"))
         assert root_mean_square(settled - x) * better < root_mean_square(fit.buckets - x)
 
 
@@ -120,65 +123,13 @@ def test_least_squares_correct_the_posterior_where_the_prior_does_not_fit() -> N
     """On a slope every block looks even by itself, and errors of one sign add up: the queries show it."""
     x = np.rint(np.add.outer(np.arange(64) * 6.0, np.arange(64) * 3.0)).astype(np.int64)
     tables = noisy(x, 40)
-    fit = BlockFit(tables)
-    posterior = block_posterior.posterior_buckets(tables, fit.grids)
+    fit = fitted(tables)
+    posterior = fit.over_buckets(block_posterior.posterior_counts(fit)[fit.cut.nodes])
 
     def error(counts: np.ndarray) -> float:
         return root_mean_square((counts - x).cumsum(axis=0).cumsum(axis=1))
 
-    settled = block_posterior.settled_buckets(tables, fit, "ranges")
+    settled = fit.over_buckets(block_posterior.settled_blocks(fit, "ranges"))
     assert root_mean_square(posterior - x) < 0.5 * root_mean_square(fit.buckets - x)
     assert error(settled) < 0.75 * error(posterior)
     assert error(settled) < 1.2 * error(fit.buckets)
-
-
-def test_bands_know_the_noise_of_least_squares() -> None:
-    x = np.zeros((16, 16), dtype=np.int64)
-    tables = noisy(x, 10)
-    fit, bands = BlockFit(tables), block_posterior._Bands.of(tables, tuple(AxisGrid(np.arange(17)) for _ in range(2)))
-    wavelets = block_posterior.haar(np.eye(16), 1).T
-    variances = fit.products([wavelets, wavelets], [wavelets, wavelets])
-    for scales in np.ndindex(*bands.variances.shape):
-        band = tuple(bands._scale(axis)[scale] for axis, scale in enumerate(scales))
-        np.testing.assert_allclose(variances[band], bands.variances[scales], rtol=1e-9)
-    form = AxisForm(AxisGrid(np.arange(17)), "ranges")
-    units = np.eye(256).reshape(16, 16, 256)
-    dense = np.array([fit.sums(np.repeat(units[..., [k]], 256, axis=2), units) for k in range(256)])
-    np.testing.assert_allclose(bands.noise([form, form]), np.trace(np.kron(form.matrix(), form.matrix()) @ dense))
-
-
-@pytest.mark.parametrize("queries", ["ranges", "prefix"])
-def test_bands_of_uneven_buckets_have_the_noise_of_dense_forms(queries: str) -> None:
-    grids = (AxisGrid(np.array([0, 1, 2, 5, 9, 10, 30])), AxisGrid(np.array([0, 4, 5, 11])))
-    table = Measurement.of(HatQuery(("a", "b"), grids), np.zeros((6, 3), dtype=np.int64), DiscreteGaussian(Fraction(4)))
-    bands, forms = block_posterior._Bands.of([table], grids), [AxisForm(grid, queries) for grid in grids]
-    bands.variances = np.random.default_rng(5).uniform(1, 2, bands.variances.shape)
-    expected = bands.variances
-    for axis, form in enumerate(forms):
-        wide = np.zeros((1 << bands._bits[axis],) * 2)
-        wide[: len(form.taken), : len(form.taken)] = form.matrix()
-        diagonal = np.diagonal(block_posterior.haar(block_posterior.haar(wide, 0), 1))
-        expected = np.tensordot([diagonal[part].sum() for part in bands._scale(axis)], expected, axes=(0, 0))
-    np.testing.assert_allclose(bands.noise(forms), expected)
-
-
-def test_bands_of_a_long_axis_take_little_memory() -> None:
-    grids = (AxisGrid(np.arange(20_001)), AxisGrid(np.arange(3)))
-    query = HatQuery(("a", "b"), grids)
-    table = Measurement.of(query, np.zeros((20_000, 2), dtype=np.int64), DiscreteGaussian(Fraction(4)))
-    bands, forms = block_posterior._Bands.of([table], grids), [AxisForm(grid, "ranges") for grid in grids]
-    tracemalloc.start()
-    try:
-        noise = bands.noise(forms)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert noise == pytest.approx(4 * forms[0].trace * forms[1].trace)  # all variances are alike
-    assert peak < 16e6  # a form of this axis has 3 GB
-
-
-def test_wavelets_are_orthonormal_and_go_back() -> None:
-    rows = block_posterior.haar(np.eye(8), 1)
-    np.testing.assert_allclose(rows @ rows.T, np.eye(8), atol=1e-12)
-    table = np.random.default_rng(0).normal(size=(3, 16))
-    np.testing.assert_allclose(block_posterior.unhaar(block_posterior.haar(table, 1), 1), table, atol=1e-12)

@@ -14,15 +14,18 @@ import pytest
 import hush
 from hush.core.domain import Domain
 from hush.core.errors import ArchiveError, BudgetError, SizeError, WorkloadError
+from hush.histograms.axis_grid import AxisGrid
+from hush.histograms.block_tree import BlockTree
 from hush.histograms.bucket_trees import AllRanges, PrefixSums, SingleCells
 from hush.histograms.grid_bias import GridBias
+from hush.histograms.hats import HatQuery
 from hush.histograms.interval_costs import hilbert_order
 from hush.mechanisms import DAWA
 from hush.mechanisms.dawa import Axes, axes_of, cell_queries
 from hush.privacy.budget import Budget
 from hush.privacy.events import price
 from hush.privacy.sensitivity import Neighbours
-from hush.release.histogram_record import HistogramFile
+from hush.release.histogram_record import HistogramFile, HistogramRecord
 from hush.schema import Categorical, Integer, Schema
 from hush.testing import check_mechanism
 from hush.workloads import Workload
@@ -75,7 +78,11 @@ def test_maps_are_measured_in_nested_blocks(tmp_path: Path) -> None:
     ranges = Workload.product(table.domain, {"x": hush.queries.ranges, "y": hush.queries.ranges})
     release = hush.plan(ranges, Budget(epsilon=1), mechanism="dawa").release(table)
     record = release.record
-    assert [record.level(each) for each in record.measured] == [None, 7, 3]
+    assert [record.level(each) for each in record.measured] == [7, 3, None]
+    sizes = record.cut.tree.depth - np.log2(record.cut.nodes).astype(int)  # halvings that a block would take
+    assert sizes[record.cut.block_of[5, 7]] == sizes[record.cut.block_of[40, 30]] == 0
+    assert len(record.cut.nodes) < 0.25 * 64 * 48  # most of the map is empty
+    assert record.finished
     assert 0.999 < price(release.statement.event).epsilon <= 1
     counts = release.counts("x", "y")
     assert counts.min() >= 0
@@ -88,30 +95,77 @@ def test_maps_are_measured_in_nested_blocks(tmp_path: Path) -> None:
     np.testing.assert_array_equal(hush.load(tmp_path / "map.hush").counts("x", "y"), counts)
 
 
-@pytest.mark.parametrize("levels", [[3, 7], [7, 7], [11, 3], [-1, 3], [None, 7]])
-def test_files_with_blocks_that_are_not_nested_are_refused(levels: list[int | None]) -> None:
-    table = counted(np.ones((64, 48), dtype=np.int64) * 50)
+def map_file() -> tuple[Any, HistogramFile]:
+    """A map that is half full, and what a file holds of its release."""
+    x = np.zeros((64, 48), dtype=np.int64)
+    x[:32] = 50
+    table = counted(x)
     ranges = Workload.product(table.domain, {"x": hush.queries.ranges, "y": hush.queries.ranges})
-    record = hush.plan(ranges, Budget(epsilon=1), mechanism="dawa").release(table).record
-    stored = HistogramFile.of(record)
-    assert [each.level for each in stored.tables] == [None, 7, 3]
+    stored = HistogramFile.of(hush.plan(ranges, Budget(epsilon=1), mechanism="dawa").release(table).record)
+    assert [each.level for each in stored.tables] == [7, 3, None]
+    return table, stored
+
+
+@pytest.mark.parametrize("levels", [[3, 7], [7, 7], [13, 3], [7, -1], [None, 3], [7, None]])
+def test_files_with_blocks_that_are_not_nested_are_refused(levels: list[int | None]) -> None:
+    table, stored = map_file()
     stored.build(table.schema)
-    tables = [stored.tables[0]]
-    for each, level in zip(stored.tables[1:], levels, strict=True):
-        tables.append(msgspec.structs.replace(each, level=level))
+    first = [msgspec.structs.replace(each, level=level) for each, level in zip(stored.tables, levels, strict=False)]
     with pytest.raises(ArchiveError, match="does not fit its schema"):
-        msgspec.structs.replace(stored, tables=tables).build(table.schema)
+        msgspec.structs.replace(stored, tables=[*first, stored.tables[2]]).build(table.schema)
+
+
+@pytest.mark.parametrize("fault", ["before the others", "left out", "larger than the blocks before", "twice", "level"])
+def test_files_whose_cut_does_not_fit_are_refused(fault: str) -> None:
+    table, stored = map_file()
+    *levels, cut = stored.tables
+    nodes, values = cut.nodes, cut.values
+    tables = {
+        "before the others": [cut, *levels],
+        "left out": [*levels, msgspec.structs.replace(cut, nodes=nodes[1:], values=values[1:])],
+        "larger than the blocks before": [
+            *levels,
+            msgspec.structs.replace(cut, nodes=nodes[:1] * 0 + 1, values=values[:1]),
+        ],
+        "twice": [*levels, cut, cut],
+        "level": [*levels, msgspec.structs.replace(cut, level=7)],
+    }
+    with pytest.raises(ArchiveError, match="does not fit its schema"):
+        msgspec.structs.replace(stored, tables=tables[fault]).build(table.schema)
+
+
+def test_maps_of_older_files_are_read() -> None:
+    """All buckets first, then coarser and coarser blocks: the form before blocks were cut by what they hold."""
+    table, stored = map_file()
+    x = np.zeros((64, 48), dtype=np.int64)
+    x[:32] = 50
+    tree = BlockTree((64, 48))
+    grids = tuple(AxisGrid(np.array(cuts)) for cuts in stored.cuts)
+    assert all(grid.whole for grid in grids)
+    tables = [msgspec.structs.replace(stored.tables[0], level=None, values=x)]
+    for level in (7, 3):
+        blocks = HatQuery(("x", "y"), tree.grids(level, grids)).answer({("x", "y"): x})
+        tables.append(msgspec.structs.replace(stored.tables[0], level=level, values=blocks))
+    record = HistogramRecord(**msgspec.structs.replace(stored, tables=tables).build(table.schema))
+    assert record.finished
+    estimates = record.estimates(None)  # type: ignore[arg-type]
+    assert np.abs(estimates.counts(("x", "y")) - x).mean() < 5
 
 
 def test_files_with_more_blocks_than_a_release_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = counted(np.ones((64, 48), dtype=np.int64) * 50)
-    ranges = Workload.product(table.domain, {"x": hush.queries.ranges, "y": hush.queries.ranges})
-    stored = HistogramFile.of(hush.plan(ranges, Budget(epsilon=1), mechanism="dawa").release(table).record)
+    table, stored = map_file()
     monkeypatch.setattr("hush.release.histogram_record.LARGEST_TREE", 64 * 48)
     stored.build(table.schema)
     monkeypatch.setattr("hush.release.histogram_record.LARGEST_TREE", 64 * 48 - 1)
     with pytest.raises(ArchiveError, match="does not fit its schema"):
         stored.build(table.schema)
+
+
+def test_no_bias_of_maps_is_measured() -> None:
+    domain = Domain({"x": 64, "y": 48})
+    ranges = Workload.product(domain, {"x": hush.queries.ranges, "y": hush.queries.ranges})
+    with pytest.raises(WorkloadError, match="bias_share=0.1 is for one ordered column"):
+        hush.plan(ranges, Budget(epsilon=1), mechanism=DAWA(bias_share=0.1))
 
 
 @pytest.mark.parametrize("partition", ["noisy-costs", "exponential", "tree"])

@@ -176,3 +176,56 @@ def test_tables_that_were_measured_before_an_interruption_are_kept() -> None:
             break
     else:
         pytest.fail("no interruption came between two tables")
+
+
+def map_table(seed: int) -> TinyTable:
+    """Some 3,000 rows in two corners of a map of 32 x 16."""
+    random = np.random.default_rng(seed)
+    rows = random.binomial([31, 15], 0.15, (3000, 2))
+    rows[:1000] = [31, 15] - rows[:1000] // 2
+    return TinyTable(Domain({"x": 32, "y": 16}), [(int(x), int(y)) for x, y in rows])
+
+
+def map_plan(budget: Budget) -> Plan:
+    ranges = {"x": hush.queries.ranges, "y": hush.queries.ranges}
+    return DAWA().plan(Workload.product(Domain({"x": 32, "y": 16}), ranges), budget)
+
+
+@pytest.mark.parametrize("budget", [Budget(epsilon=2), Budget(rho=0.5)])
+def test_a_resumed_map_cuts_the_blocks_that_were_measured(budget: Budget, tmp_path: Path) -> None:
+    plan = map_plan(budget)
+    for seed in (1, 2):
+        data = map_table(seed)
+        whole = ReleaseJob(plan, entropy=NotPrivateEntropy(seed)).run(data)
+        assert len(whole.record.probes) == 1
+        assert 0 < len(whole.record.cut.nodes) < 32 * 16
+        for stop, tables in ((1, 0), (2, 2)):
+            entropy = NotPrivateEntropy(seed)
+            with pytest.raises(InterruptedRelease) as caught:
+                ReleaseJob(plan, entropy=entropy).run(data, progress=stopped_after(stop))
+            partial = through_a_file(caught.value.release, tmp_path)
+            assert (len(partial.record.measured), partial.record.finished) == (tables, False)
+            again = ReleaseJob(plan, entropy=entropy, resume=partial).run(data)
+            assert record(again) == record(whole)
+            assert again.record.cut.nodes.tolist() == whole.record.cut.nodes.tolist()
+            assert price(again.statement.event) == price(whole.statement.event)
+
+
+def test_a_map_whose_first_round_was_lost_in_part_is_finished_with_what_is_left() -> None:
+    """Interrupted between the tables of a round: all of them are charged, and those on record are not asked again."""
+    plan, data, finished = map_plan(Budget(epsilon=2)), map_table(3), set()
+    for draws in range(12):
+        try:
+            ReleaseJob(plan, entropy=Interrupted(3, draws)).run(data)
+        except InterruptedRelease as stopped:
+            kept = record(stopped.release)
+            release = ReleaseJob(plan, entropy=NotPrivateEntropy(3), resume=stopped.release).run(data)
+            assert record(release)[: len(kept)] == kept
+            assert release.complete
+            finished.add((len(kept), release.record.finished))
+            assert price(release.statement.event).epsilon <= 2
+            assert np.abs(release.counts(()) - 3000) < 200
+    # Before the first table, all was lost that was charged; between the two of the first round; and in the second.
+    assert {tables for tables, _ in finished} >= {1, 2, 3}
+    assert (3, False) in finished  # all of the budget was charged
+    assert (2, True) in finished

@@ -38,7 +38,19 @@ def test_errors_say_for_which_tables_bounds_are_known() -> None:
     schema = hush.datasets.people_schema()
     table = hush.read(hush.datasets.people(2000, seed=1), schema)
     asked = hush.Workload.marginals(schema.domain, [("sex", "region"), ("region", "education"), ("sex", "employed")])
-    for name in ("aim", "mst", "mwem", "privbayes", "privmrf", "privsyn", "scout", "dualquery", "gem", "independent"):
+    for name in (
+        "aim",
+        "mst",
+        "mwem",
+        "privbayes",
+        "privmrf",
+        "privsyn",
+        "swift",
+        "scout",
+        "dualquery",
+        "gem",
+        "independent",
+    ):
         release = hush.plan(asked, hush.Budget(rho=0.05), mechanism=name).release(table)
         known = release.record.scored is not None
         assert known == ("bounded" in BUILT_IN[name].errors_known), name

@@ -129,6 +129,7 @@ def test_many_medium_columns_are_refused_before_the_charge_or_fit(name, tmp_path
         "privbayes",
         "privmrf",
         "privsyn",
+        "swift",
         "scout",
         "dualquery",
         "gem",

@@ -12,6 +12,7 @@ COMMANDS = (
     LazyCommand("audit", "audit_command", "Look for faults in noise, a mechanism, a ledger, a release."),
     LazyCommand("budget", "budget_command", "Set, show or raise what may be spent on a dataset."),
     LazyCommand("demo", "demo", "Run the main job on an invented table."),
+    LazyCommand("doctor", "doctor_command", "Check this installation, and that its noise is exact."),
     LazyCommand("evaluate", "evaluate_command", "Compare synthetic rows with the real ones; not for release."),
     LazyCommand("future", "future_command", "Show what drift of questions would cost a release."),
     LazyCommand("hybrid", "hybrid_command", "Ask people who trust you, and people who do not."),

@@ -23,7 +23,7 @@ STDOUT = Path("-")
 # fmt: off
 MECHANISMS = (
     "auto", "residual", "hdmm", "matrix", "direct", "dawa", "scout", "aim", "mst", "mwem", "privbayes", "privmrf",
-    "privsyn", "dualquery", "rap", "gem", "independent", "gaussian", "all-zero",
+    "privsyn", "dualquery", "swift", "rap", "gem", "independent", "gaussian", "all-zero",
 )
 # fmt: on
 

@@ -25,6 +25,7 @@ from hush.discovery.discovery_step import DiscoveryStep, FoundColumn, charged_co
 from hush.discovery.found_columns import HALF, GridCounts, found_column, second_grid
 from hush.discovery.found_range import BETA, NoisyLevels
 from hush.discovery.level_discovery import discover_levels, least_levels_cost
+from hush.discovery.point_discovery import discover_points
 from hush.discovery.public_grids import counted_column, wide_grid
 from hush.discovery.unit_discovery import discover_max_rows, least_max_rows_cost
 from hush.mechanisms.release_job import check_charged
@@ -39,8 +40,8 @@ from hush.privacy.noise import law_costing
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, sensitivity
 from hush.release.statement import Statement
 from hush.schema.column import Column
-from hush.schema.column_kinds import Categorical
-from hush.schema.discovery_draft import LEVELS, Draft, OpenColumn
+from hush.schema.column_kinds import Categorical, Integer, Numeric
+from hush.schema.discovery_draft import BINS, LEVELS, Draft, OpenColumn
 from hush.schema.provenance import Discovery
 from hush.schema.schema import Schema
 from hush.schema.stamps import Stamp
@@ -50,6 +51,9 @@ from hush.tables.sources import RowSource
 from hush.tables.table import Table
 
 UNIT_SHARE = Fraction(1, 10)  # of the budget, for the cap on rows per unit: one histogram of few levels
+POINT_SHARE = Fraction(1, 10)  # of what a column gets, for values that many rows hold
+DELTA_SHARE = EVENTS_DELTA / 2  # half of the delta that accounts keep for such events; thresholds hardly feel it
+LEAST_POINT_DELTA = 1e-30  # a delta so small that no value could be shown
 WIDE_SHARE = Fraction(1, 3)  # of what ordered columns get; bins need finer counts than bounds
 MOST_ROWS_HIDDEN = 10  # a level that holds one row in ten must not hide in the noise
 ROWS_WITHOUT_A_GUESS = 1_000_000
@@ -145,6 +149,12 @@ class DiscoveryJob:
     def listed(self) -> tuple[OpenColumn, ...]:
         """The open columns whose levels are to be found."""
         return tuple(column for column in self.draft.open_columns if LEVELS in column.open)
+
+    @property
+    def pointed(self) -> tuple[OpenColumn, ...]:
+        """The open columns whose heavy values are found one by one, which takes a budget with a delta."""
+        kinds = (Integer.kind, Numeric.kind) if (self.budget.delta or 0) >= LEAST_POINT_DELTA else ()
+        return tuple(column for column in self.counted if BINS in column.open and column.kind in kinds)
 
     @property
     def _share_of_column(self) -> Fraction:
@@ -290,10 +300,16 @@ class DiscoveryJob:
         wide = {column.name: wide_grid(column) for column in self.counted}
         cost = self.budget.limit * self._share_of_column * len(self.counted) * WIDE_SHARE
         again = None if self.unit != self.draft.unit else checked
+        for column in self.pointed:
+            if column.name not in self.record.points:
+                points = discover_points(self._step(opened, account, self._share_of_column * POINT_SHARE), column)
+                self.record.points[column.name] = points
+                self._note_seeded(points.private)
+                keep()
         self._count(opened, account, "wide", wide, cost, keep, table=again)
         fine = {}
         for column in self.counted:
-            grid = second_grid(column, self.grid_counts("wide", column))
+            grid = self._second_grid(column)
             if grid is not None:
                 fine[column.name] = grid
         self._count(opened, account, "fine", fine, account.remaining, keep)
@@ -314,18 +330,28 @@ class DiscoveryJob:
 
     def _step(self, opened: RowSource, account: Allowance, share: Fraction, unit: Unit | None = None) -> DiscoveryStep:
         """What one part of the discovery may use: a share of the budget, and of its delta where levels are found."""
-        delta = EVENTS_DELTA * Fraction(self.budget.delta or 0) / max(len(self.listed), 1)
+        cost = min(self.budget.limit * share, account.remaining)
+        self._require_left(cost)
+        delta = DELTA_SHARE * Fraction(self.budget.delta or 0) / max(len(self.listed) + len(self.pointed), 1)
         return DiscoveryStep(
             source=opened,
             unit=self.unit if unit is None else unit,
             account=account,
-            cost=min(self.budget.limit * share, account.remaining),
+            cost=cost,
             delta=delta,
             failure=BETA,
             neighbours=self.neighbours,
             entropy=self.entropy,
             memory_limit=bytes_of(self.rows_of.memory_limit),
         )
+
+    def _require_left(self, cost: Fraction) -> None:
+        """Refuse a step for which the account holds nothing."""
+        if used_up(cost, self.budget.limit):
+            raise BudgetError(
+                "nothing is left to count with: the discovery was interrupted after its last charge; discover anew "
+                "with a budget of its own"
+            )
 
     def _note_seeded(self, private: bool) -> None:
         self.record.statement = replace(self.record.statement, seeded=self.record.statement.seeded or not private)
@@ -351,11 +377,7 @@ class DiscoveryJob:
         if not missing:
             return
         each = min(cost, account.remaining) / (len(grids) if cost < account.remaining else len(missing))
-        if used_up(each, self.budget.limit):
-            raise BudgetError(
-                "nothing is left to count with: the discovery was interrupted after its last charge; discover anew "
-                "with a budget of its own"
-            )
+        self._require_left(each)
         table = self._table(opened, missing.values(), self.unit) if table is None else table
         with table.snapshot():
             gate = Gate(table, account, neighbours=self.neighbours, entropy=self.entropy)
@@ -393,11 +415,16 @@ class DiscoveryJob:
     def grid_counts(self, grid_name: GridName, column: OpenColumn) -> GridCounts:
         """The noisy counts of a grid of a column; the grid follows from the draft and earlier counts."""
         rows, law = self.record.counts[grid_name, column.name]
-        grid = wide_grid(column) if grid_name == "wide" else second_grid(column, self.grid_counts("wide", column))
+        grid = wide_grid(column) if grid_name == "wide" else self._second_grid(column)
         assert grid is not None  # noqa: S101
         if len(rows) != counted_column(grid).size:
             raise DataError(f"the counts on record of {column.name!r} do not fit its grid; discover anew")
         return GridCounts(grid, rows, law)
+
+    def _second_grid(self, column: OpenColumn) -> Column | Stamp | None:
+        """The second grid of a column, which follows from what is on record."""
+        held = self.record.points.get(column.name)
+        return second_grid(column, self.grid_counts("wide", column), held.points if held else ())
 
     def outcome(self) -> DiscoveryOutcome:
         """The schema that the record leads to; computed from what was released alone."""
@@ -448,8 +475,13 @@ class DiscoveryJob:
             return None
         bound = sensitivity(ONE_CELL, max_rows=self.unit.max_rows, neighbours=self.neighbours)
         spent = sum(charged_cost(self.budget, counts.law.event(bound)) for counts in grids.values())
-        cost = math.nextafter(spent, math.inf)
-        return found_column(column, grids["wide"], grids.get("fine"), cost=cost, cost_unit=self.budget.unit)
+        held = self.record.points.get(column.name)
+        cost = math.nextafter(spent + (held.cost if held else 0.0), math.inf)
+        found = found_column(column, grids["wide"], grids.get("fine"), cost=cost, cost_unit=self.budget.unit)
+        if found is None or held is None:
+            return found
+        stated = replace(found.provenance, delta=held.delta)
+        return replace(found, column=replace(found.column, discovered=stated), provenance=stated)
 
 
 def _tells_nothing(column: Column | Stamp) -> bool:

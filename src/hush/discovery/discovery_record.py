@@ -13,6 +13,7 @@ from hush.core.arrays import Integers
 from hush.core.errors import ArchiveError, HushError
 from hush.core.rational import parse_rational, rational_text
 from hush.discovery.discovery_step import FoundColumn, FoundUnit
+from hush.discovery.point_discovery import FoundPoints
 from hush.files.atomic_write import write_whole
 from hush.files.codec import Stored, unpack
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
@@ -48,6 +49,16 @@ class FoundFile(Stored):
     provenance: dict[str, Any] | None = None
 
 
+class PointsFile(Stored):
+    """Numbers of a column that many rows were found to hold."""
+
+    column: str
+    points: list[str]
+    cost: float
+    delta: float
+    private: bool
+
+
 class RecordFile(Stored):
     """A record in a file."""
 
@@ -57,6 +68,7 @@ class RecordFile(Stored):
     statement: dict[str, Any]
     counts: list[CountsFile]
     found: list[FoundFile]
+    points: list[PointsFile]
 
 
 @dataclass
@@ -71,6 +83,7 @@ class DiscoveryRecord:
     dataset: str | None = None
     counts: dict[tuple[GridName, str], tuple[Integers, Noise]] = field(default_factory=dict)
     columns: dict[str, FoundColumn] = field(default_factory=dict)
+    points: dict[str, FoundPoints] = field(default_factory=dict)
     unit: FoundUnit | None = None
 
     def save(self, path: Path) -> None:
@@ -92,6 +105,16 @@ class DiscoveryRecord:
                 for (grid, name), (rows, law) in self.counts.items()
             ],
             found=found,
+            points=[
+                PointsFile(
+                    column=name,
+                    points=[rational_text(point) for point in held.points],
+                    cost=held.cost,
+                    delta=held.delta,
+                    private=held.private,
+                )
+                for name, held in self.points.items()
+            ],
         )
         import msgspec
 
@@ -135,11 +158,16 @@ class DiscoveryRecord:
             elif found.max_rows is not None:
                 provenance = Discovered.read("max_rows", found.provenance)
                 record.unit = FoundUnit(max_rows=found.max_rows, provenance=provenance, private=found.private)
+        for held in content.points:
+            points = tuple(parse_rational(point, "point") for point in held.points)
+            record.points[held.column] = FoundPoints(
+                points=points, cost=held.cost, delta=held.delta, private=held.private
+            )
         return record
 
     def copy(self) -> DiscoveryRecord:
         """A record that another run may extend."""
-        return replace(self, counts=dict(self.counts), columns=dict(self.columns))
+        return replace(self, counts=dict(self.counts), columns=dict(self.columns), points=dict(self.points))
 
 
 def declared(schema: Schema) -> Column | Stamp:

@@ -7,7 +7,9 @@ from released numbers: it is post-processing and costs nothing.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -64,8 +66,11 @@ class GridCounts:
         return found_range(self.levels, failure=HALF, skip_ends=True)
 
 
-def second_grid(column: OpenColumn, wide: GridCounts) -> Column | Stamp | None:
-    """The second grid of a column; None if the first one shows no rows, or shows all that is needed."""
+def second_grid(column: OpenColumn, wide: GridCounts, points: Sequence[Fraction] = ()) -> Column | Stamp | None:
+    """The second grid of a column; None if the first one shows no rows, or shows all that is needed.
+
+    `points` are numbers that many rows were found to hold; those within the range get a level of their own.
+    """
     held = wide.range(column)
     if held is None:
         return None
@@ -83,10 +88,11 @@ def second_grid(column: OpenColumn, wide: GridCounts) -> Column | Stamp | None:
     cells = cells_for(noisy.total, wide.law.stddev, column.most_bins)
     least = max(noisy.total / cells, FINE_NOISE_RATIO * wide.law.stddev)
     edges = fine_edges(counted, noisy.rows.astype(np.float64), cells, held.first, held.last, least)
-    points = {*round_points(edges, whole=whole), *(exact(point) for point in column.given.get("points", ()))}
+    candidates = {*round_points(edges, whole=whole), *(exact(point) for point in column.given.get("points", ()))}
+    candidates |= {point for point in points if edges[0] <= point < edges[-1]}
     edges = with_margins(edges, whole=whole) if BOUNDS in column.open else edges
     outside = Outside.CLAMP if BOUNDS in column.open else column.given["outside"]
-    return number_grid(column, edges, sorted(points), outside)
+    return number_grid(column, edges, sorted(candidates), outside)
 
 
 def found_column(

@@ -42,7 +42,9 @@ def discover_levels(step: DiscoveryStep, column: OpenColumn) -> FoundColumn:
     Privacy: charges the noise of the total and of the threshold, and the delta of the threshold, before it counts.
     """
     most = values_per_unit(step, column)
-    threshold, total_noise = _laws(step, most)
+    threshold, keys = key_threshold(step, most, step.cost * (1 - TOTAL_SHARE))
+    bound = sensitivity(ONE_CELL, max_rows=most, neighbours=step.neighbours)
+    total_noise = law_costing(step.cost * TOTAL_SHARE, step.account.budget, bound)
     declared = _declared(column)
     source = DistinctValues(
         step.source,
@@ -55,7 +57,6 @@ def discover_levels(step: DiscoveryStep, column: OpenColumn) -> FoundColumn:
     gate = Gate(source, step.account, neighbours=step.neighbours, entropy=step.entropy)
     note = f"levels of {column.name}"
     request = Request(MarginalQuery((column.name,)), total_noise)
-    keys = most * (2 if step.neighbours is Neighbours.REPLACE else 1)
     event = compose([gate.event(request), threshold.event(keys)])
     step.account.require(event)
     (total,) = gate.measure([request], note=f"{note}: how many values there are")
@@ -112,8 +113,7 @@ def least_levels_cost(step: DiscoveryStep, column: OpenColumn) -> str | None:
     if step.delta < LEAST_DELTA * keys:
         return f"column {column.name!r}: delta is too small to find levels; state a larger one, such as 1e-9"
     try:
-        threshold, _ = _laws(step, most)
-        needed = threshold.threshold
+        needed = key_threshold(step, most, step.cost * (1 - TOTAL_SHARE))[0].threshold
     except BudgetError:
         needed = None
     if needed is not None and needed <= LARGEST_THRESHOLD:
@@ -127,14 +127,12 @@ def least_levels_cost(step: DiscoveryStep, column: OpenColumn) -> str | None:
     )
 
 
-def _laws(step: DiscoveryStep, most: int) -> tuple[NoisyThreshold, Noise]:
-    """The threshold for the values, and the noise of their total, which together cost the share of the step."""
-    budget = step.account.budget
+def key_threshold(step: DiscoveryStep, most: int, cost: Fraction) -> tuple[NoisyThreshold, int]:
+    """The threshold for values of which each unit holds `most`, at a cost, and how many counts a unit then moves."""
     keys = most * (2 if step.neighbours is Neighbours.REPLACE else 1)
     each = Sensitivity(Fraction(keys), Fraction(keys), single_cell=keys == 1)
-    noise = law_costing(step.cost * (1 - TOTAL_SHARE), budget, each)
-    total = sensitivity(ONE_CELL, max_rows=most, neighbours=step.neighbours)
-    return NoisyThreshold.for_delta(noise, step.delta / keys), law_costing(step.cost * TOTAL_SHARE, budget, total)
+    noise = law_costing(cost, step.account.budget, each)
+    return NoisyThreshold.for_delta(noise, step.delta / keys), keys
 
 
 def _known(column: OpenColumn) -> tuple[Value, ...]:

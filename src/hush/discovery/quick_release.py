@@ -18,15 +18,18 @@ from hush.discovery.discovery_job import DiscoveryJob, DiscoveryOutcome, RowsOf
 from hush.discovery.discovery_record import DiscoveryRecord
 from hush.discovery.guessed_draft import guessed_draft
 from hush.mechanisms.mechanism import Mechanism
+from hush.mechanisms.plan import Plan
+from hush.mechanisms.registry import mechanism_of
 from hush.mechanisms.release_job import ReleaseJob
-from hush.planning import plan
+from hush.planning import plan, workload_of
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import Entropy
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
 from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release
-from hush.schema.discovery_draft import Draft
+from hush.schema.column_kinds import Boolean
+from hush.schema.discovery_draft import Draft, OpenColumn
 from hush.schema.schema import Schema
 from hush.tables.read import read
 from hush.workloads import Workload
@@ -47,6 +50,12 @@ class QuickRelease:
     discovered: tuple[str, ...]
     budgets: tuple[Budget, Budget]
 
+    @property
+    def discovery_share(self) -> float:
+        """The share of the budget that the discovery took; 0 if there was nothing to discover."""
+        first, second = self.budgets
+        return 0.0 if first is second else float(first.limit / (first.limit + second.limit))
+
 
 def quick_release(
     data: Any,
@@ -55,9 +64,10 @@ def quick_release(
     draft: Draft | Mapping[str, Any] | str | Path | None = None,
     schema: Schema | Mapping[str, Any] | None = None,
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
-    workload: Workload | str = "2-way",
+    workload: Workload | str | None = None,
     mechanism: str | Mechanism = "auto",
     goal: str = "rows",
+    label: str | None = None,
     share: Fraction | float = DISCOVERY_SHARE,
     ledger: str | Path | Ledger | None = None,
     dataset: str = "default",
@@ -73,7 +83,8 @@ def quick_release(
 
     Without a `draft`, names and declared types decide what is discovered, together with the columns in `schema` and the
     `bounds` that the caller knows; see `guessed_draft`. If the draft leaves nothing to discover, the whole budget goes
-    to the release. `options` are those of `read`: `table`, `query`, `where`, `counts` and so on.
+    to the release. `workload` is all pairs of columns by default, and `label` a column that the rows
+    will be used to predict. `options` are those of `read`: `table`, `query`, `where`, `counts` and so on.
 
     Privacy: the budget, in all.
 
@@ -92,6 +103,15 @@ def quick_release(
         known, assumed = guess.draft, guess.assumed
     else:
         known = draft_of(draft)
+    # What would be refused after the discovery is refused before it: a mechanism that does not fit the budget, a
+    # workload that names no columns, rows that do not fit the columns that are known.
+    mechanism_of(mechanism).accounted(budget)
+    closed = [column for column in known.columns if not isinstance(column, OpenColumn)]
+    if workload is not None:
+        stand_ins = (Boolean(name=column.name) if isinstance(column, OpenColumn) else column for column in known)
+        workload_of(workload, Schema(stand_ins))
+    if closed:
+        read(data, Schema(closed), **options).check()
     # One account for both parts.
     first, second, within, book = parts_of(
         budget, share, ledger, known, dataset=dataset, name=name, neighbours=Neighbours.ADD_REMOVE
@@ -112,8 +132,7 @@ def quick_release(
             entropy=entropy,
         )
         outcome = job.run()
-    stated_goal = goal if mechanism == "auto" else "answers"
-    planned = plan(workload, second, mechanism, schema=outcome.schema, goal=stated_goal)
+    planned = plan_rows(outcome.schema, second, mechanism, workload=workload, goal=goal, label=label)
     if planned.alternative is not None and not planned.payable(within):
         planned = planned.alternative  # Laplace noise for the whole epsilon does not add up with what was spent
     release = ReleaseJob(
@@ -127,6 +146,26 @@ def quick_release(
         entropy=entropy,
     ).run(read(data, outcome.schema, **options))
     return QuickRelease(release, outcome.schema, assumed, outcome.notes, (first, second))
+
+
+def plan_rows(
+    schema: Schema,
+    budget: Budget,
+    mechanism: str | Mechanism = "auto",
+    *,
+    workload: Workload | str | None = None,
+    goal: str = "rows",
+    label: str | None = None,
+) -> Plan:
+    """The plan for synthetic rows: of all pairs of columns by default, and of what predicting a label needs.
+
+    A label in which nothing was found is planned for like any other column.
+    """
+    columns = schema.domain.varying()
+    asked = workload or f"{min(2, max(len(columns), 1))}-way"
+    predicted = label if label in columns and len(columns) > 1 else None
+    for_goal = goal if mechanism == "auto" else "answers"
+    return plan(asked, budget, mechanism, schema=schema, goal=for_goal, label=predicted)
 
 
 def parts_of(

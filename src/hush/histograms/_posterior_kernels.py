@@ -46,16 +46,25 @@ FLAT_STEPS = 6  # half standard errors to either side at which a flat block's co
 
 
 @njit(cache=True, nogil=True)
-def least_squares(y: Any, variance: Any, area: Any, mean: Any, spread: Any) -> None:
-    """Means and variances of the counts of all nodes given their noisy counts; variance 0 is not measured."""
+def is_leaf(v: int, area: Any) -> bool:
+    """Whether no node below v has cells: a leaf of the whole tree, or a block that was not measured in parts."""
+    return bool(2 * v >= area.size or area[2 * v] + area[2 * v + 1] == 0)
+
+
+@njit(cache=True, nogil=True)
+def least_squares(y: Any, variance: Any, area: Any, mean: Any, spread: Any, loose: Any) -> None:
+    """Means and variances of the counts of all nodes given their noisy counts; variance 0 is not measured.
+
+    `loose` gets the variances given the noisy counts at a node and below it alone.
+    """
     nodes = y.size
     leaves = nodes // 2
     # Upwards: the best estimate of a node from the noisy counts at it and below it, and its variance.
-    up, loose = np.zeros(nodes), np.zeros(nodes)
+    up = np.zeros(nodes)
     for v in range(nodes - 1, 0, -1):
         if area[v] == 0:
             continue
-        if v >= leaves:
+        if is_leaf(v, area):
             up[v], loose[v] = y[v], variance[v]
             continue
         up[v], loose[v] = up[2 * v] + up[2 * v + 1], loose[2 * v] + loose[2 * v + 1]
@@ -107,8 +116,8 @@ def read(values: Any, low: float, step: float, count: float) -> float:
 @njit(cache=True, nogil=True)
 def fit_grids(y: Any, variance: Any, area: Any, points: int, low: Any, step: Any) -> None:
     """The grid of counts of every node, around its least squares count; never below zero."""
-    centre, spread = np.zeros(y.size), np.zeros(y.size)
-    least_squares(y, variance, area, centre, spread)
+    centre, spread, loose = np.zeros(y.size), np.zeros(y.size), np.zeros(y.size)
+    least_squares(y, variance, area, centre, spread, loose)
     for v in range(1, y.size):
         if area[v] > 0:
             reach = GRID_REACH * math.sqrt(spread[v])
@@ -245,14 +254,13 @@ def messages_up(
 ) -> None:
     """B_v of every node from the masses of its halves and its flat case, then L_v."""
     nodes, points = masses.shape
-    leaves = nodes // 2
     logs = np.zeros(points)
     for v in range(nodes - 1, 0, -1):
         if area[v] == 0:
             continue
         # B_v; the scale of a node starts from those of its halves.
         logs[:] = 0.0
-        if v < leaves:
+        if not is_leaf(v, area):
             log_scale[v] = log_scale[2 * v] + log_scale[2 * v + 1]
             weights = empty_half_weights(v, empty, area, log_empty, log_scale)
             collect_halves(v, weights, split, masses, low, step, before[v])
@@ -272,7 +280,7 @@ def messages_up(
         log_scale[v] += largest
         for i in range(points):
             masses[v, i] = math.exp(max(logs[i] - largest, -700.0))
-        if v >= leaves:  # a density becomes masses; the first point has half an interval
+        if is_leaf(v, area):  # a density becomes masses; the first point has half an interval
             masses[v] *= step[v]
             masses[v, 0] *= 0.5
 
@@ -297,7 +305,6 @@ def messages_down(
 ) -> None:
     """The moments of every node; then its masses A_v go back to the cases of B_v that they came from."""
     nodes, points = masses.shape
-    leaves = nodes // 2
     after, ratio = np.zeros((nodes, points)), np.zeros(points)
     after[1] = masses[1] / masses[1].sum()
     held, squares = np.zeros(nodes), np.zeros(nodes)  # moments of rows of flat blocks, at v or above it
@@ -314,7 +321,7 @@ def messages_down(
             mean += after[v, i] * c
             square += after[v, i] * c * c
         means[v], spreads[v] = mean, max(square - mean * mean, 0.0)
-        if v >= leaves:
+        if is_leaf(v, area):
             continue
         # Hand A_v to the halves, and what is flat to the moments below.
         for i in range(points):

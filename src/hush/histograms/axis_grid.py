@@ -134,8 +134,15 @@ class AxisForm:
         product = self._times * (np.cumsum(rows, axis=-1) * self._reach + after + rows * self._beside)
         return np.asarray(product - np.multiply.outer(rows @ self.taken, self.taken))
 
+    def part(self, low: int, high: int) -> Floats:
+        """The rows and columns of a run of buckets."""
+        later = np.maximum.outer(np.arange(low, high), np.arange(low, high))
+        beside = np.diag(self._beside[low:high])
+        taken = self.taken[low:high]
+        return np.asarray(self._times * (self._reach[later] + beside) - np.multiply.outer(taken, taken))
+
     def matrix(self) -> Floats:
-        return self.apply(np.eye(len(self._reach)))
+        return self.part(0, len(self._reach))
 
 
 def query_count(grids: Sequence[AxisGrid], queries: str) -> int:

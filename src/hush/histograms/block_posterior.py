@@ -1,4 +1,4 @@
-"""Counts of buckets given noisy counts of nested blocks, for maps that are empty here, even there and rough elsewhere.
+"""Counts of blocks given noisy counts of nested blocks, for maps that are empty here, even there and rough elsewhere.
 
 Most maps of people are like that. Least squares cannot use it; a prior can. Where the prior does not fit the map, the
 noisy counts contradict it, and least squares are taken there instead.
@@ -6,18 +6,15 @@ noisy counts contradict it, and least squares are taken there instead.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Self
+from typing import NamedTuple
 
 import numpy as np
 
 from hush.core.arrays import Floats
-from hush.histograms._posterior_kernels import tree_posterior
-from hush.histograms.axis_grid import AxisForm, AxisGrid
-from hush.histograms.block_tree import BlockFit, BlockTree
-from hush.privacy.measurement import Measurement
+from hush.histograms._posterior_kernels import least_squares, tree_posterior
+from hush.histograms.axis_grid import AxisForm
+from hush.histograms.block_fit import BlockFit
 
 FLAT, EMPTY, SPLIT = 0.25, 0.25, 0.5  # prior of a block: even, one half empty, or neither
 BETA_CONCENTRATIONS = (1, 8, 64)  # of the symmetric beta laws of the first half's share, one third each
@@ -36,30 +33,58 @@ def _split_density() -> Floats:
     return np.asarray(SPLIT * np.mean(laws, axis=0))
 
 
-def posterior_buckets(measured: Sequence[Measurement], grids: Sequence[AxisGrid]) -> Floats:
-    """The means of the counts of buckets under a prior over trees, given tables of blocks, the buckets first.
+class _Nodes(NamedTuple):
+    """All nodes of a tree: noisy counts by levels of other attributes, their variances, and cells.
+
+    Variance 0 is not measured. Nodes below the smallest blocks have no cells.
+    """
+
+    y: Floats
+    variance: Floats
+    area: Floats
+
+    @classmethod
+    def of(cls, fit: BlockFit) -> _Nodes:
+        tree, area = fit.tree, fit.tree.areas(fit.grids)
+        within = np.zeros(area.size, dtype=bool)  # one of the smallest blocks, or a part of one
+        within[fit.cut.nodes] = True
+        for level in range(1, tree.depth + 1):
+            nodes = np.arange(1 << level, 2 << level)
+            within[nodes] |= within[nodes >> 1]
+        within[fit.cut.nodes] = False
+        area[within] = 0
+        # A block that was measured twice has the mean of its counts, by their precisions.
+        precision, weighted = np.zeros(area.size), np.zeros((area.size, fit.blocks.shape[1]))
+        for table in fit.tables:
+            precision[table.cut.nodes] += 1 / table.variance
+            weighted[table.cut.nodes] += table.values / table.variance
+        variance = np.divide(1.0, precision, out=np.zeros(area.size), where=precision > 0)
+        return cls(weighted * variance[:, None], variance, area)
+
+
+def posterior_counts(fit: BlockFit) -> Floats:
+    """The posterior means of the counts of all nodes of the tree, by levels of other attributes; see `_posterior`."""
+    return _posterior(_Nodes.of(fit))
+
+
+def _posterior(nodes: _Nodes) -> Floats:
+    """The means of the counts of all nodes under a prior over trees, by levels of other attributes.
 
     A block is even, with rows in proportion to cells; or one half is empty, and the other holds all rows; or its halves
     share the rows by a symmetric beta law. The halves are blocks again. Noise is taken as normal. Likelihoods pass from
-    the buckets up and come down as means, which are then made to add up: the difference between a block and its halves
-    goes to the halves in proportion to their variances.
+    the smallest blocks up and come down as means, which are then made to add up: the difference between a block and its
+    halves goes to the halves in proportion to their variances.
 
     Reference: belief propagation on a tree [Pearl 1988, sec. 4.2]; a prior that extends Polya trees [Wong and Ma 2010,
     sec. 2].
     """
-    tree = BlockTree(tuple(grid.buckets for grid in grids))
-    area = tree.areas(grids)
-    places = [tree.places(tree.level_of(tuple(g.buckets for g in each.asked.grids))) for each in measured]  # type: ignore[union-attr]
-    others = math.prod(measured[0].raw.shape[len(grids) :])
-    out = np.empty((*tree.buckets, others))
-    for column in range(others):
-        y, variance, means, spreads = np.zeros((4, area.size))
-        for table, place in zip(measured, places, strict=True):
-            y[place] = table.raw.reshape(*place.shape, others)[..., column]
-            variance[place] = max(table.law.stddev**2, 1e-12)
-        tree_posterior(y, variance, area, FLAT, EMPTY, _split_density(), COUNTS_PER_NODE, means, spreads)
-        out[..., column] = _adding_up(means, spreads)[tree.places(tree.depth)]
-    return out.reshape(*tree.buckets, *measured[0].raw.shape[len(grids) :])
+    out = np.empty_like(nodes.y)
+    for column in range(out.shape[1]):
+        y, (means, spreads) = np.ascontiguousarray(nodes.y[:, column]), np.zeros((2, len(out)))
+        split = _split_density()
+        tree_posterior(y, nodes.variance, nodes.area, FLAT, EMPTY, split, COUNTS_PER_NODE, means, spreads)
+        out[:, column] = _adding_up(means, spreads)
+    return out
 
 
 def _adding_up(means: Floats, spreads: Floats) -> Floats:
@@ -77,120 +102,67 @@ def _adding_up(means: Floats, spreads: Floats) -> Floats:
     return means
 
 
-def settled_buckets(measured: Sequence[Measurement], fit: BlockFit, queries: str) -> Floats:
+def settled_blocks(fit: BlockFit, queries: str) -> Floats:
     """The posterior, corrected by least squares where the two differ by more than noise.
 
     With D their difference and N the expected |W D|^2 of noise alone, least squares are taken where |W D|^2 > 2 N: the
-    posterior then has the larger error. Else D is split into bands of Haar wavelets, one for each pair of scales.
-    Let E be the energy of a band and V that of noise. If noise alone would reach E less than once in a hundred times,
-    the band adds the share 1 - V / E of itself: the estimator of James and Stein. Wavelets are eigenvectors of the
-    covariance of least squares on full blocks: their variance is 1 / sum p_t r_t over the levels t whose blocks, of r_t
-    buckets, they do not cut.
+    posterior then has the larger error. Else D is taken apart by the levels of the tree. In least squares a block of x
+    rows gives its first half the share s x and a detail; details of all blocks are independent, with known variances.
+    A level's details have a part that is common to all, and the rest. Let E be the energy of a part and V that of
+    noise. If noise alone would reach E less than once in a hundred times, the share 1 - V / E of the part is added: the
+    estimator of James and Stein.
     """
-    posterior = posterior_buckets(measured, fit.grids)
-    shape = posterior.shape[: len(fit.grids)]
-    out, flat = np.empty_like(posterior).reshape(*shape, -1), fit.buckets.reshape(*shape, -1)
-    bands = _Bands.of(measured, fit.grids)
+    nodes = _Nodes.of(fit)
+    posterior = _posterior(nodes)
+    out = posterior[fit.cut.nodes]
     forms = [AxisForm(grid, queries) for grid in fit.grids]
-    noise = bands.noise(forms)
-    for column, means in enumerate(np.moveaxis(posterior.reshape(*shape, -1), -1, 0)):
-        rest = flat[..., column] - means
-        weighted = rest
-        for axis, form in enumerate(forms):
-            weighted = np.moveaxis(form.apply(np.moveaxis(weighted, axis, -1)), -1, axis)
-        differs = float((rest * weighted).sum())
-        out[..., column] = flat[..., column] if differs > 2 * noise else means + bands.kept(rest)
-    return out.reshape(posterior.shape)
+    noise = fit.noise(forms)
+    rest = fit.blocks - out
+    weighted = whole = fit.over_buckets(rest)
+    for axis, form in enumerate(forms):
+        weighted = np.moveaxis(form.apply(np.moveaxis(weighted, axis, -1)), -1, axis)
+    differs = (whole * weighted).reshape(-1, out.shape[1]).sum(axis=0)
+    for column in range(out.shape[1]):
+        kept = rest[:, column]
+        if differs[column] <= 2 * noise:
+            kept = _kept(nodes, nodes.y[:, column], posterior[:, column])[fit.cut.nodes]
+        out[:, column] += kept
+    return out
 
 
-def blocks_noise(grids: Sequence[AxisGrid], variances: Mapping[int, float], queries: str) -> float:
-    """The sum over all queries of the variance of least squares, from the variances of counts at levels of the tree."""
-    tree = BlockTree(tuple(grid.buckets for grid in grids))
-    return _Bands(tree, variances).noise([AxisForm(grid, queries) for grid in grids])
+def _kept(nodes: _Nodes, y: Floats, posterior: Floats) -> Floats:
+    """What every level adds of the difference of least squares from the posterior, as counts of all nodes."""
+    means, spreads, loose = np.zeros((3, y.size))
+    least_squares(np.ascontiguousarray(y), nodes.variance, nodes.area, means, spreads, loose)
+    rest, kept = means - posterior, np.zeros(y.size)
+    kept[1] = _shrunk(rest[1:2], spreads[1:2])[0]
+    first = 1
+    while 2 * first < y.size:
+        parents, halves = slice(first, 2 * first), slice(2 * first, 4 * first)
+        a, b = loose[halves].reshape(-1, 2).T
+        both = (nodes.area[halves].reshape(-1, 2) > 0).all(axis=1)
+        share = np.divide(a, a + b, out=(nodes.area[halves].reshape(-1, 2)[:, 0] > 0).astype(float), where=both)
+        details = np.zeros(first)
+        details[both] = _shrunk((rest[halves][::2] - share * rest[parents])[both], (share * b)[both])
+        kept[halves] = np.stack([share * kept[parents] + details, (1 - share) * kept[parents] - details], 1).ravel()
+        first *= 2
+    return kept
 
 
-class _Bands:
-    """Haar wavelets of all pairs of scales over the buckets, and the noise of least squares in each."""
+def _shrunk(details: Floats, variances: Floats) -> Floats:
+    """The details of a level, or the share of them that is not noise: of what is common to all, then of the rest.
 
-    def __init__(self, tree: BlockTree, variances: Mapping[int, float]) -> None:
-        """Bands over the buckets of a tree, with the variances of the counts at the levels that are measured."""
-        self._shape, self._bits = tree.buckets, tree.bits
-        levels = [(tree.runs(level), math.prod(tree.runs(level)) / variance) for level, variance in variances.items()]
-        self.variances = np.empty([bits + 1 for bits in self._bits])
-        for scales in np.ndindex(*self.variances.shape):
-            halves = [1 << (bits - scale) for bits, scale in zip(self._bits, scales, strict=True)]
-            uncut = [p for runs, p in levels if all(half >= run for half, run in zip(halves, runs, strict=True))]
-            self.variances[scales] = 1 / sum(uncut)
-
-    @classmethod
-    def of(cls, measured: Sequence[Measurement], grids: Sequence[AxisGrid]) -> Self:
-        tree = BlockTree(tuple(grid.buckets for grid in grids))
-        shapes = [tuple(grid.buckets for grid in table.asked.grids) for table in measured]  # type: ignore[union-attr]
-        laws = [max(table.law.stddev**2, 1e-12) for table in measured]
-        return cls(tree, dict(zip(map(tree.level_of, shapes), laws, strict=True)))
-
-    def _scale(self, axis: int) -> list[slice]:
-        """Where the wavelets of every scale are along an axis: the constant, then ever shorter ones."""
-        return [slice(0, 1), *(slice(1 << k, 2 << k) for k in range(self._bits[axis]))]
-
-    def noise(self, forms: Sequence[AxisForm]) -> float:
-        """The expected form of the noise of least squares.
-
-        Wavelets of one scale do not overlap and each sums to zero, so prefix sums keep them apart: the sum of their
-        forms is the form of their sum g, except for the part - a a^T, which takes each wavelet by itself.
-        """
-        total = self.variances
-        for axis, form in enumerate(forms):
-            apart = np.zeros(1 << self._bits[axis])
-            apart[: self._shape[axis]] = form.taken
-            apart, sums = haar(apart, 0), []
-            for part in self._scale(axis):
-                g = np.zeros(len(apart))
-                g[part] = 1.0
-                g = unhaar(g, 0)[: self._shape[axis]]
-                sums.append(float(g @ form.apply(g) + (g @ form.taken) ** 2 - np.square(apart[part]).sum()))
-            total = np.moveaxis(np.tensordot(sums, total, axes=(0, axis))[None], 0, axis)
-        return float(total.sum())
-
-    def kept(self, rest: Floats) -> Floats:
-        """What every band adds of a difference."""
-        from scipy.special import chdtri
-
-        wide = np.zeros([1 << bits for bits in self._bits])
-        inside = tuple(slice(0, count) for count in self._shape)
-        wide[inside] = rest
-        for axis in range(wide.ndim):
-            wide = haar(wide, axis)
-        filled = math.prod(self._shape) / wide.size
-        for scales in np.ndindex(*self.variances.shape):
-            band = tuple(self._scale(axis)[scale] for axis, scale in enumerate(scales))
-            freedom = wide[band].size * filled
-            energy = float(np.square(wide[band]).sum()) / self.variances[scales]
-            wide[band] *= max(0.0, 1 - freedom / energy) if energy > chdtri(freedom, FALSE_BAND_CHANCE) else 0.0
-        for axis in range(wide.ndim):
-            wide = unhaar(wide, axis)
-        return wide[inside]
-
-
-def haar(table: Floats, axis: int) -> Floats:
-    """Orthonormal Haar coefficients along an axis of 2^k numbers: the constant first, then ever shorter wavelets.
-
-    >>> haar(np.array([1.0, 3.0]), 0).round(3).tolist()
-    [2.828, -1.414]
+    On a slope, all details of a level have the same sign, each of them well within its noise.
     """
-    table, details = np.moveaxis(table, axis, 0), []
-    while len(table) > 1:
-        details.append((table[::2] - table[1::2]) * math.sqrt(0.5))
-        table = (table[::2] + table[1::2]) * math.sqrt(0.5)
-    return np.moveaxis(np.concatenate([table, *details[::-1]]), 0, axis)
+    from scipy.special import chdtri
 
-
-def unhaar(coefficients: Floats, axis: int) -> Floats:
-    """The inverse of `haar`."""
-    rows = np.moveaxis(coefficients, axis, 0)
-    table = rows[:1]
-    while len(table) < len(rows):
-        details = rows[len(table) : 2 * len(table)]
-        both = np.stack([table + details, table - details], axis=1) * math.sqrt(0.5)
-        table = both.reshape(2 * len(table), *table.shape[1:])
-    return np.moveaxis(table, 0, axis)
+    if not details.size:
+        return details
+    common = np.full(details.size, (details / variances).sum() / (1 / variances).sum())
+    kept, freedom = np.zeros(details.size), 1
+    for part in (common, details - common):
+        energy = float((part**2 / variances).sum())
+        if freedom and energy > chdtri(freedom, FALSE_BAND_CHANCE):
+            kept += part * max(0.0, 1 - freedom / energy)
+        freedom = details.size - 1
+    return kept

@@ -12,8 +12,9 @@ from hush.core.arrays import Floats, Integers, apply_each, summed
 from hush.core.domain import Clique, Domain
 from hush.core.errors import SizeError, WorkloadError
 from hush.histograms.axis_grid import AxisForm, AxisGrid, spread
-from hush.histograms.block_posterior import settled_buckets
-from hush.histograms.block_tree import BlockFit
+from hush.histograms.block_cut import CutQuery
+from hush.histograms.block_fit import BlockFit
+from hush.histograms.block_posterior import settled_blocks
 from hush.histograms.bucket_trees import BucketTreeQuery, TreeFit
 from hush.histograms.hats import LARGEST_WORK, HatFit
 from hush.inference.error_law import ErrorLaw
@@ -34,7 +35,10 @@ class HistogramEstimates:
     They cover the noise alone, not the bias from spreading the rows of a bucket evenly.
     """
 
-    def __init__(self, domain: Domain, measured: Sequence[Measurement], queries: str) -> None:
+    def __init__(
+        self, domain: Domain, measured: Sequence[Measurement], queries: str, grids: Sequence[AxisGrid] = ()
+    ) -> None:
+        """`grids` are the buckets whose blocks were measured, if none of the tables has them all."""
         self.domain = domain
         self._measured = measured
         self._asked = queries
@@ -42,8 +46,8 @@ class HistogramEstimates:
         self._fit: HatFit | BlockFit | TreeFit
         if isinstance(measured[0].asked, BucketTreeQuery):
             self._fit = TreeFit(measured[0], domain.sizes(self._clique))
-        elif len(measured) > 1 and not any(table.asked.hats for table in measured):  # type: ignore[union-attr]
-            self._fit = BlockFit(measured)
+        elif _in_blocks(measured, grids):
+            self._fit = BlockFit.of(measured, grids or measured[0].asked.grids)  # type: ignore[union-attr]
         else:
             gridded = len(measured[0].asked.grids)  # type: ignore[union-attr]
             self._fit = HatFit(measured, domain.sizes(self._clique[gridded:]))
@@ -60,7 +64,7 @@ class HistogramEstimates:
         if isinstance(self._fit, TreeFit):
             return buckets
         if isinstance(self._fit, BlockFit) and self._asked != "cells":
-            buckets = settled_buckets(self._measured, self._fit, self._asked)
+            buckets = self._fit.over_buckets(settled_blocks(self._fit, self._asked))
         return project_cells(buckets, self._fit.grids, self._asked)
 
     def covers(self, clique: Clique) -> bool:
@@ -161,6 +165,16 @@ class HistogramEstimates:
     ) -> ErrorLaw | None:
         """None: sums of noise from many numbers; the margins are for Laplace or normal noise of the same variance."""
         return None
+
+
+def _in_blocks(measured: Sequence[Measurement], grids: Sequence[AxisGrid]) -> bool:
+    """Whether blocks of several sizes were measured, or larger ones than the buckets."""
+    queries = [table.asked for table in measured]
+    if any(isinstance(query, CutQuery) for query in queries):
+        return True
+    buckets = tuple(grid.buckets for grid in grids or queries[0].grids)  # type: ignore[union-attr]
+    larger = measured[0].raw.shape[: len(buckets)] != buckets
+    return not any(query.hats for query in queries) and (larger or len(queries) > 1)  # type: ignore[union-attr]
 
 
 def project_cells(buckets: Floats, grids: Sequence[AxisGrid], queries: str) -> Floats:

@@ -19,6 +19,7 @@ from hush.mechanisms.published.mwem import MWEM
 from hush.mechanisms.published.privbayes import PrivBayes
 from hush.mechanisms.published.privmrf import PrivMRF
 from hush.mechanisms.published.privsyn import PrivSyn
+from hush.mechanisms.published.swift import SWIFT
 from hush.mechanisms.rap import RAP
 from hush.mechanisms.release_job import ReleaseJob
 from hush.mechanisms.residual import Residual
@@ -33,6 +34,7 @@ __all__ = [
     "MST",
     "MWEM",
     "RAP",
+    "SWIFT",
     "AllZero",
     "ConvexLoss",
     "Direct",

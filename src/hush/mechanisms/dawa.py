@@ -16,9 +16,11 @@ from hush.core.domain import Clique
 from hush.core.errors import BudgetError, SizeError, WorkloadError
 from hush.core.memory import require_memory
 from hush.core.validation import check_choice, check_flag, check_number
-from hush.histograms.axis_grid import AxisGrid, levels_below, query_count
-from hush.histograms.block_posterior import blocks_noise
-from hush.histograms.block_tree import LARGEST_TREE, POSTERIOR_BYTES, BlockTree, design_blocks
+from hush.histograms.axis_grid import AxisForm, AxisGrid, levels_below, query_count
+from hush.histograms.block_cut import BlockCut, CutQuery, refined_cut
+from hush.histograms.block_fit import BlockFit, BlockTable
+from hush.histograms.block_posterior import posterior_counts
+from hush.histograms.block_tree import LARGEST_TREE, POSTERIOR_BYTES, BlockTree, first_round
 from hush.histograms.bucket_trees import (
     AllRanges,
     BucketTreeQuery,
@@ -54,6 +56,7 @@ MAP_BUCKETS_PER_SIGNAL = 16.0  # of a map, whose blocks are joined after they ar
 SIGNAL_FOR_SINGLE_LEVELS = 5.0  # per cell: from here on every level is counted by itself
 PROBE_NOISE_RATIO = 0.7  # the noise of a probe of the bias, over what coarser buckets could gain
 LARGEST_PROBE_SHARE = Fraction(15, 100)
+LEAST_SECOND_ROUND = Fraction(1, 100)  # if an interruption lost more of the budget, a map keeps its first round alone
 COARSENING_FACTORS = {1: 8, 2: 2}  # by dimension: how many times fewer buckets an axis has from one probe to the next
 
 # Partitions chosen privately, for comparison.
@@ -227,6 +230,11 @@ class DAWA(Mechanism):
                 f"partition={self.partition!r} is for one column and pure epsilon; use partition='grids' for "
                 f"{' x '.join(axes.clique)} and {budget}"
             )
+        if self.bias_share and axes.gridded == 2 and axes.queries != "cells":
+            raise WorkloadError(
+                f"bias_share={self.bias_share} is for one ordered column, and the workload has ranges over "
+                f"{' and '.join(axes.clique[:2])}; leave bias_share out"
+            )
         cells = workload.domain.size(axes.clique)
         if cells > LARGEST_CELLS:
             raise SizeError(
@@ -316,9 +324,13 @@ def finest_error(axes: Axes, sizes: tuple[int, ...], noise: NoiseKind) -> float:
     total = whole.design.error**2
     tree = BlockTree(sizes)
     if axes.gridded == 2 and axes.queries != "cells" and math.prod(sizes) <= LARGEST_TREE:
-        design, power = design_blocks(tree, noise), 2 if noise is NoiseKind.LAPLACE else 1
-        variances = [2 / float(share) ** power for share in design.shares]
-        total = blocks_noise(whole.grids, dict(zip(design.levels, variances, strict=True)), axes.queries)
+        shares = first_round(tree)
+        shares[tree.depth] = 1 - sum(shares.values(), Fraction(0))
+        power, tables = 2 if noise is NoiseKind.LAPLACE else 1, []
+        for level, share in shares.items():
+            cut = BlockCut.at_level(tree, level)
+            tables.append(BlockTable(cut, np.zeros((len(cut.nodes), 1)), 2 / float(share) ** power))
+        total = BlockFit(whole.grids, tables).noise([AxisForm(grid, axes.queries) for grid in whole.grids])
     return math.sqrt(total / query_count(whole.grids, axes.queries))
 
 
@@ -373,23 +385,27 @@ class DawaRun:
         return self.session.remaining / self.session.limit
 
     def run(self) -> None:
-        if self.record.measured:
+        if self.record.finished:
             return
         # Choose what to measure: buckets and hats over them, or the nested blocks of a map.
         if self.settings.partition != "grids":
             grids, asked = self._with_hats(self._partitioned())
         else:
             signal = self._signal()
-            grids, asked = self._with_blocks(signal) or self._with_hats(self._chosen(signal))
+            if self._in_blocks(signal):
+                return
+            grids, asked = self._with_hats(self._chosen(signal))
         # Measure the bias that the buckets will have, if a share of the budget is reserved for it.
         if self.aside and not all(grid.whole for grid in grids):
             self.left += self.aside
             self._probe(GridBias(self.axes.clique, grids, self.axes.queries), self.aside)
         # Spend the rest on the tables; an interruption keeps those measured so far.
-        unspent = self.unspent
         buckets = " x ".join(str(grid.buckets) for grid in grids)
-        queries = [(query, unspent * share) for query, share in asked]
-        for table in self.session.ask(queries, note=f"{DAWA.name}: {buckets} buckets"):
+        self._measure([(query, self.unspent * share) for query, share in asked], f"{buckets} buckets")
+
+    def _measure(self, asked: Sequence[tuple[HatQuery | CutQuery, Fraction]], what: str) -> None:
+        """Put noisy tables on record, each at its share of the budget; an interruption keeps those measured so far."""
+        for table in self.session.ask(asked, note=f"{DAWA.name}: {what}"):
             self.record.measured.append(table)
         self.session.tell(None)
 
@@ -398,18 +414,32 @@ class DawaRun:
         queries = [HatQuery(self.axes.clique, chosen.grids, hats) for hats in ((), *chosen.design.levels)]
         return chosen.grids, list(zip(queries, chosen.design.shares, strict=True))
 
-    def _with_blocks(self, signal: float) -> Asked | None:
-        """Counts of buckets and of nested blocks of a map; None if hats are better or the map is too large."""
+    def _in_blocks(self, signal: float) -> bool:
+        """Measure a map in blocks, then in parts of those blocks that have rows; False if hats are better for it."""
         if self.axes.gridded != 2 or self.axes.queries == "cells":
-            return None
+            return False
         pieces = 1 << math.ceil(math.log2(max(MAP_BUCKETS_PER_SIGNAL * signal, 16.0)) / 2)
         grids = tuple(AxisGrid.with_fine_ends(size, min(pieces, size)) for size in self.sizes)
         tree = BlockTree(tuple(grid.buckets for grid in grids))
         if math.prod(tree.buckets) > LARGEST_TREE:
-            return None
-        design = design_blocks(tree, self.noise)
-        queries = [HatQuery(self.axes.clique, tree.grids(level, grids)) for level in design.levels]
-        return grids, list(zip(queries, design.shares, strict=True))
+            return False
+        # First round: blocks of the same size. An interruption loses those charged but not measured.
+        self.record.chosen, levels = grids, first_round(tree, signal)
+        if not self.record.measured and levels:
+            asked = [(HatQuery(self.axes.clique, tree.grids(level, grids)), part) for level, part in levels.items()]
+            whole = self.unspent
+            blocks = " and ".join(f"{math.prod(tree.shape(level)):,}" for level in levels)
+            self._measure([(query, whole * part) for query, part in asked], f"{blocks} blocks")
+        # Second round: blocks with rows are cut as finely as the rest of the budget can tell their parts apart.
+        cut = BlockCut.at_level(tree, tree.depth)
+        if self.record.measured:
+            if self.unspent < LEAST_SECOND_ROUND:
+                return True
+            fit = BlockFit.of(self.record.measured, grids)
+            scale = self.unit / float(self.unspent) ** (1 if self.noise is NoiseKind.LAPLACE else 0.5)
+            cut = refined_cut(fit.cut, posterior_counts(fit).max(axis=1), scale)
+        self._measure([(CutQuery(self.axes.clique, grids, cut), self.unspent)], f"{len(cut.nodes):,} blocks")
+        return True
 
     def _partitioned(self) -> Grids:
         """Buckets from a private choice among partitions of the column, and what to measure on them."""

@@ -27,6 +27,7 @@ from hush.mechanisms.published.mwem import MWEM
 from hush.mechanisms.published.privbayes import PrivBayes
 from hush.mechanisms.published.privmrf import PrivMRF
 from hush.mechanisms.published.privsyn import PrivSyn
+from hush.mechanisms.published.swift import SWIFT
 from hush.mechanisms.rap import RAP
 from hush.mechanisms.residual import Residual
 from hush.mechanisms.scout import Scout
@@ -35,7 +36,7 @@ from hush.strategies.noise_allocation import Loss, SumOfVariances, loss_of
 ENTRY_POINT_GROUP = "hush.mechanisms"
 _OURS: tuple[type[Mechanism], ...] = (
     Auto, Residual, HDMM, Matrix, Direct, DAWA, Scout, AIM, MST, MWEM, PrivBayes, PrivMRF, PrivSyn, DualQuery,
-    RAP, GEM, Independent, Gaussian, AllZero,
+    SWIFT, RAP, GEM, Independent, Gaussian, AllZero,
 )  # fmt: skip
 BUILT_IN: dict[str, type[Mechanism]] = {kind.name: kind for kind in _OURS}
 

@@ -57,6 +57,7 @@ TUNED_SETTINGS: dict[str, tuple[Setting, ...]] = {  # of each mechanism
     "privbayes": (RealSetting("choice_share", 0.05, 0.6), RealSetting("usefulness", 1.0, 16.0, log=True)),
     "privmrf": (),
     "privsyn": (),
+    "swift": (),
     "dualquery": (RealSetting("column_share", 0.02, 0.5), RealSetting("accuracy", 0.005, 0.1, log=True)),
 }
 DAWA_ONE_COLUMN_SETTINGS = (  # with pure epsilon

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from hush.core.domain import Clique, Domain
 from hush.core.errors import ArchiveError, QueryError, WorkloadError
 from hush.files.codec import IntTable, IntVector, Stored
 from hush.histograms.axis_grid import AxisGrid, query_count
+from hush.histograms.block_cut import BlockCut, CutQuery
 from hush.histograms.block_tree import LARGEST_TREE, BlockTree
 from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery
 from hush.histograms.grid_bias import GridBias
@@ -80,12 +80,16 @@ class ProbeFile(Stored):
 
 
 class HatTableFile(Stored):
-    """Noisy counts of buckets, of hats over them, or of the blocks at a level of the tree over them."""
+    """Noisy counts of buckets, of hats over them, or of blocks of the tree over them.
+
+    Blocks are all those of a level, or a cut, whose `nodes` are their numbers.
+    """
 
     hats: list[int]
     level: int | None
     law: LawFile
     values: IntTable
+    nodes: IntVector | None = None
 
 
 class HistogramFile(Stored, tag_field="kind", tag="histogram"):
@@ -110,9 +114,11 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
             probes.append(ProbeFile(value=int(probe.raw), law=LawFile.of(probe.law), cuts=cuts))
         tables = []
         for table in record.measured:
-            hats: list[int] = list(table.asked.hats)  # type: ignore[union-attr]
-            law, level = LawFile.of(table.law), record.level(table)
-            tables.append(HatTableFile(hats=hats, level=level, law=law, values=table.raw))
+            asked, law = table.asked, LawFile.of(table.law)
+            cut = isinstance(asked, CutQuery)
+            hats: list[int] = [] if cut else list(asked.hats)  # type: ignore[union-attr]
+            nodes = np.array(asked.cut.nodes) if cut else None  # type: ignore[union-attr]
+            tables.append(HatTableFile(hats=hats, level=record.level(table), nodes=nodes, law=law, values=table.raw))
         cuts = [np.array(grid.cuts) for grid in record.grids]
         return cls.from_attributes(record, looks=probes, cuts=cuts, tables=tables)
 
@@ -150,23 +156,31 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
             "chosen": grids,
         }
 
-    def _asked(self, clique: Clique, grids: tuple[AxisGrid, ...]) -> list[HatQuery]:
-        """What every table holds: counts of buckets first, then of hats, or of coarser and coarser blocks."""
-        if not self.tables:
-            return []
+    def _asked(self, clique: Clique, grids: tuple[AxisGrid, ...]) -> list[HatQuery | CutQuery]:
+        """What every table holds: counts of buckets, then of hats or of larger and larger blocks; or of blocks alone.
+
+        A cut, which no counts of buckets precede, is the last and lies within the smallest blocks before it.
+        """
         tree = BlockTree(tuple(grid.buckets for grid in grids))
-        first, *others = self.tables
-        levels = [table.level for table in others if table.level is not None]
-        falling = all(fine > coarse >= 0 for fine, coarse in itertools.pairwise([tree.depth, *levels]))
-        large = bool(levels) and math.prod(tree.buckets) > LARGEST_TREE
-        if first.hats or first.level is not None or len(levels) not in (0, len(others)) or not falling or large:
-            raise ArchiveError(UNFIT_HISTOGRAM)
-        queries = [HatQuery(clique, grids)]
-        for table in others:
-            blocks = grids if table.level is None else tree.grids(table.level, grids)
-            if (table.level is None) != bool(table.hats):
+        queries: list[HatQuery | CutQuery] = []
+        levels: list[int] = []
+        hats = any(table.hats for table in self.tables)
+        for number, table in enumerate(self.tables):
+            if table.nodes is not None:
+                cut = BlockCut(tree, table.nodes)
+                alone = table.level is None and not hats and len(levels) == number == len(self.tables) - 1
+                fits = alone and cut.refines(max(levels, default=0))
+                queries.append(CutQuery(clique, grids, cut))
+            elif table.level is not None:
+                fits = not hats and 0 <= table.level < min(levels, default=tree.depth)
+                levels.append(table.level)
+                queries.append(HatQuery(clique, tree.grids(max(table.level, 0), grids)))
+            else:
+                fits = bool(table.hats) == (number > 0) and not levels
+                queries.append(HatQuery(clique, grids, tuple(table.hats)))
+            blocks = table.nodes is not None or table.level is not None
+            if not fits or (blocks and math.prod(tree.buckets) > LARGEST_TREE):
                 raise ArchiveError(UNFIT_HISTOGRAM)
-            queries.append(HatQuery(clique, blocks, tuple(table.hats)))
         return queries
 
     def _grids(self, cuts: Sequence[Any], sizes: tuple[int, ...]) -> tuple[AxisGrid, ...]:
@@ -186,6 +200,11 @@ class OneHistogram(Record):
         self.queries: Any = queries
         self.probes: list[Measurement] = []
         self.measured = list(measured)
+
+    @property
+    def grids(self) -> tuple[AxisGrid, ...]:
+        """The buckets of every gridded attribute; none if a tree was measured."""
+        return ()
 
     @property
     def tables(self) -> int:
@@ -217,7 +236,7 @@ class OneHistogram(Record):
 
     @cached_property
     def _estimates(self) -> HistogramEstimates:
-        return HistogramEstimates(self.domain, self.measured, self.queries)
+        return HistogramEstimates(self.domain, self.measured, self.queries, self.grids)
 
     def estimates(self, release: Release) -> HistogramEstimates:
         self.require_tables()
@@ -249,12 +268,25 @@ class HistogramRecord(OneHistogram):
         super().__init__(domain, clique, queries, measured)
         self.gridded = gridded
         self.probes = list(probes)
-        self.chosen = chosen  # by a private partition, before the histogram is measured
+        self.chosen = chosen  # before the histogram is measured: by a private partition, or for a map
 
     @property
     def grids(self) -> tuple[AxisGrid, ...]:
         """The buckets of every gridded attribute; empty before they are chosen."""
-        return self.measured[0].asked.grids if self.measured else self.chosen  # type: ignore[union-attr]
+        return self.chosen or (self.measured[0].asked.grids if self.measured else ())  # type: ignore[union-attr]
+
+    @property
+    def cut(self) -> BlockCut | None:
+        """The blocks of several sizes in which a map was measured, if it was."""
+        asked = self.measured[-1].asked if self.measured else None
+        return asked.cut if isinstance(asked, CutQuery) else None
+
+    @property
+    def finished(self) -> bool:
+        """Whether all buckets were measured, or a cut of the map; an interrupted map may lack both."""
+        if not self.measured:
+            return False
+        return self.cut is not None or same_grids(self.measured[0].asked.grids, self.grids)  # type: ignore[union-attr]
 
     @property
     def buckets(self) -> Mapping[str, AxisGrid]:
@@ -262,6 +294,8 @@ class HistogramRecord(OneHistogram):
 
     def level(self, table: Measurement) -> int | None:
         """The level of a table of blocks in the tree over the buckets; None for other tables."""
+        if isinstance(table.asked, CutQuery):
+            return None
         grids: tuple[AxisGrid, ...] = table.asked.grids  # type: ignore[union-attr]
         if grids is self.grids or same_grids(grids, self.grids):
             return None
@@ -293,7 +327,7 @@ class HistogramRecord(OneHistogram):
     @property
     def _whole(self) -> bool:
         """Whether every level was counted by itself."""
-        return all(grid.whole for grid in self.grids)
+        return all(grid.whole for grid in self.grids) and self.finished and (self.cut is None or self.cut.whole)
 
     @property
     def errors(self) -> ErrorKind | None:
@@ -306,7 +340,7 @@ class HistogramRecord(OneHistogram):
         if not self._whole:
             notes.append(f"{EVEN_NOTE} {self.bias_words}")
         if self.queries != "cells" and self.measured:
-            notes.append(SHRUNK_NOTE if any(map(self.level, self.measured)) else NONNEGATIVE_NOTE)
+            notes.append(SHRUNK_NOTE if self.cut or any(map(self.level, self.measured)) else NONNEGATIVE_NOTE)
         return tuple(notes)
 
 

@@ -25,7 +25,6 @@ from hush.studio.project import ProjectFile, TypedBudget, digest
 from hush.studio.same_work import same_commands, same_script
 from hush.studio.spending import ShownPlan, free_name, project_digest
 
-DEFAULT_ACCURACY = "45"
 STARTED_LEDGER = "The first release starts the ledger, which then holds the cap for all releases of these people."
 
 
@@ -68,7 +67,7 @@ def show_budget(studio: OwnerStudio, message: str | None = None) -> str:
             text_field(
                 "accuracy",
                 "Accuracy: ± this many people, 19 times in 20",
-                typed.accuracy or DEFAULT_ACCURACY,
+                typed.accuracy,
                 term="interval",
                 inputmode="decimal",
             ),
@@ -188,7 +187,7 @@ def typed_budget(fields: FormData | QueryParams, before: TypedBudget) -> TypedBu
         way="epsilon" if way == "epsilon" else "accuracy",
         epsilon=text("epsilon"),
         delta=text("delta"),
-        accuracy=text("accuracy") or DEFAULT_ACCURACY,
+        accuracy=text("accuracy"),
         cap=text("cap"),
         ledger=text("ledger"),
         dataset=text("dataset") or "default",

@@ -35,6 +35,22 @@ FIELDS = {
     "timestamp": ("start", "end", "granularity", "parts"),
     "time": ("parts",),
 }
+REQUIRED = {
+    "categorical": ("values",),
+    "integer": ("low", "high"),
+    "numeric": ("low", "high", "bins"),
+    "date": ("start", "end"),
+    "timestamp": ("start", "end", "parts"),
+}
+WORDS_OF_FIELDS = {
+    "values": "every value that may occur",
+    "low": "the lowest",
+    "high": "the highest possible number",
+    "bins": "how many bins",
+    "start": "the first",
+    "end": "the last possible day",
+    "parts": "the parts",
+}
 ALL_FIELDS = ("low", "high", "bins", "values", "start", "end", "granularity", "parts")
 DEFAULT_TEXTS = {
     "numeric": {"bins": "20"},
@@ -109,6 +125,9 @@ def state_of(draft: ColumnDraft, unit: str = "") -> ColumnState:
         return ColumnState("left out", draft.note or "left out")
     if draft.discover:
         return ColumnState("discover", "its bounds or values are to be found with a part of the budget")
+    lacking = [WORDS_OF_FIELDS[key] for key in REQUIRED.get(draft.kind, ()) if not draft.texts.get(key, "").strip()]
+    if lacking and not draft.more:
+        return ColumnState("unfinished", f"write {' and '.join(lacking)}")
     try:
         made = read_column(draft.name, _entries(draft))
     except HushError as error:

@@ -92,7 +92,7 @@ def show_columns(studio: OwnerStudio, message: str | Markup | None = None) -> st
         "/columns",
         hidden("seen", digest(state.columns)),
         tag("p", "Write what each column may hold, from public knowledge. Columns that are left out are not read."),
-        tag("div", meaning("levels"), meaning("bins"), meaning("discovery"), class_="meanings"),
+        tag("div", *map(meaning, ("levels", "bins", "options", "discovery")), class_="meanings"),
         toolbar(summary),
         bulk_edit(),
         tag("div", table, class_="scroll"),
@@ -189,7 +189,7 @@ def row_of(index: int, draft: ColumnDraft, known: ColumnState) -> Markup:
         "\n" if draft.texts.get("values", "").startswith("\n") else None,
         draft.texts.get("values", ""),
         name=f"{key}-values",
-        rows=str(min(max(draft.texts.get("values", "").count("\n") + 1, 2), 6)),
+        rows=str(min(max(draft.texts.get("values", "").count("\n") + 1, 2), 4)),
         placeholder="values, one per line",
         aria_label=f"Values of {name}",
     )

@@ -112,7 +112,7 @@ def table_markup(release: Release, columns: Sequence[str]) -> Markup:
     answers = release.marginal(*checked_table(release, columns))
     figure = figure_of(release, tuple(columns), 1)
     numbers = tag("div", answers.cells(MOST_SHOWN_ROWS).html(page=True), class_="scroll", tabindex="0")
-    return join(tag("div", figure, class_="figures") if figure is not None else None, numbers)
+    return join(tag("div", figure, class_="picture") if figure is not None else None, numbers)
 
 
 def checked_table(release: Release, columns: Sequence[str]) -> tuple[str, ...]:

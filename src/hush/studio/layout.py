@@ -21,28 +21,73 @@ STEPS = (
 )
 OTHER_PAGES = (("/releases", "Releases"), ("/ledger", "Ledger"))
 MEANINGS = {
-    "epsilon": "Epsilon bounds how much all released numbers together can tell about one person. 1 is common, 0.1 is "
-    "strict, and above 10 the promise means little.",
-    "delta": "Delta is the chance that the promise of epsilon fails. Keep it far below 1 divided by the number of "
-    "people; 1e-9 suits most tables. 0 asks for a promise that cannot fail, with more noise.",
-    "unit": "Usually one row is one person. If people have several rows, name the column with their id, and hush "
-    "protects all rows of a person at once.",
-    "interval": "Noise moves every number a little. A 95 % interval contains the true number in 19 of 20 cases.",
-    "levels": "The values that a column may hold. They are published with the release, so write them from public "
-    "knowledge, such as a code book or a questionnaire, and not from looking at the rows.",
-    "bins": "Bins are ranges of numbers that are counted together. Every count gets the same noise, so wide bins, with "
-    "many people each, are known more exactly.",
-    "discovery": "If nobody knows the bounds or the values of a column beforehand, a part of the budget can find them "
-    "with noise.",
-    "ledger": "The ledger is a file that records every charge for good. All releases of the same people share one cap.",
-    "synthetic": "Synthetic rows are invented people who, all together, resemble the real ones. No row is a person.",
-    "tables": "A table counts people by one or more columns, such as age by sex. Fewer and smaller tables have smaller "
-    "errors.",
-    "averages": "An average needs the sum of a column, which has noise of its own. Say which averages matter, and by "
-    "which groups.",
-    "cap": "The cap limits what all releases of these people may spend together, now and later.",
-    "rows": "A rough number that is publicly known. It only serves to say how large an error is compared to the "
-    "counts; hush never counts rows for it.",
+    "epsilon": (
+        "What is epsilon?",
+        "Epsilon bounds how much all released numbers together can tell about one person. 1 is common, 0.1 is "
+        "strict, and above 10 the promise means little.",
+    ),
+    "delta": (
+        "What is delta?",
+        "Delta is the chance that the promise of epsilon fails. Keep it far below 1 divided by the number of "
+        "people; 1e-9 suits most tables. 0 asks for a promise that cannot fail, with more noise.",
+    ),
+    "unit": (
+        "What if people have several rows?",
+        "Usually one row is one person. If people have several rows, name the column with their id, and hush "
+        "protects all rows of a person at once.",
+    ),
+    "interval": (
+        "What is an interval?",
+        "Noise moves every number a little. A 95 % interval contains the true number in 19 of 20 cases.",
+    ),
+    "levels": (
+        "What are levels?",
+        "The values that a column may hold. They are published with the release, so write them from public "
+        "knowledge, such as a code book or a questionnaire, and not from looking at the rows.",
+    ),
+    "bins": (
+        "What are bins?",
+        "Bins are ranges of numbers that are counted together. Every count gets the same noise, so wide bins, "
+        "with many people each, are known more exactly.",
+    ),
+    "discovery": (
+        "What is private discovery?",
+        "If nobody knows the bounds or the values of a column beforehand, a part of the budget can find them with "
+        "noise.",
+    ),
+    "options": (
+        "What do the boxes mean?",
+        "May be empty: a missing cell is a level of its own. Clamp: a number or date outside the bounds counts as "
+        "the nearest bound; otherwise it is refused. Others: a value that is not listed counts as other. TOML: "
+        "everything else that a schema file may say, such as points = [0].",
+    ),
+    "ledger": (
+        "What is the ledger?",
+        "The ledger is a file that records every charge for good. All releases of the same people share one cap.",
+    ),
+    "synthetic": (
+        "What are synthetic rows?",
+        "Synthetic rows are invented people who, all together, resemble the real ones. No row is a person.",
+    ),
+    "tables": (
+        "What is a table?",
+        "A table counts people by one or more columns, such as age by sex. Fewer and smaller tables have smaller "
+        "errors.",
+    ),
+    "averages": (
+        "Why ask for averages?",
+        "An average needs the sum of a column, which has noise of its own. Say which averages matter, and by "
+        "which groups.",
+    ),
+    "cap": (
+        "What is a cap?",
+        "The cap limits what all releases of these people may spend together, now and later.",
+    ),
+    "rows": (
+        "Why this number?",
+        "It only serves to say how large an error is compared to the counts. State what is publicly known, "
+        "roughly; hush never counts rows for it.",
+    ),
 }
 
 
@@ -117,7 +162,8 @@ def notice(text: str | Markup, *, kind: str = "problem") -> Markup:
 
 def meaning(term: str) -> Markup:
     """What a term means, folded away beside it."""
-    return tag("details", tag("summary", "What is this?"), tag("p", MEANINGS[term]), class_="what")
+    question, answer = MEANINGS[term]
+    return tag("details", tag("summary", question), tag("p", answer), class_="what")
 
 
 def void(name: str, /, **attributes: str | float | None) -> Markup:

@@ -170,7 +170,7 @@ class OwnerStudio:
     def release(self, name: str) -> tuple[ReleaseEntry, Release]:
         """A release of the project, or what an interrupted one has measured."""
         entry = self.state.entry(name)
-        path = Path(entry.output)
+        path = self.project.file_of(entry)
         changed = path.stat().st_mtime if path.exists() else 0.0
         kept = self._loaded.get(name)
         if kept is not None and kept[0] == changed:

@@ -26,7 +26,7 @@ from hush.files.atomic_write import write_whole
 from hush.files.codec import Stored, pack, unpack
 
 PROJECT_VERSION = 1
-PROJECT_ENDING = ".studio"
+PROJECT_ENDING, RELEASE_ENDING = ".studio", ".hush"
 LARGEST_PROJECT = 2**26  # bytes; a thousand columns with a thousand levels each
 EntryState = Literal["running", "interrupted", "failed", "done"]
 
@@ -86,7 +86,7 @@ class TypedBudget(Stored):
     way: Literal["accuracy", "epsilon"] = "accuracy"
     epsilon: str = "1"
     delta: str = "1e-9"
-    accuracy: str = ""
+    accuracy: str = "45"
     cap: str = ""
     ledger: str = ""
     dataset: str = "default"
@@ -94,10 +94,9 @@ class TypedBudget(Stored):
 
 
 class ReleaseEntry(Stored):
-    """A release that was started: its file, its state, what it was charged to, and how it was made."""
+    """A release that was started: its name, which is that of its file, its state, its ledger, and how it was made."""
 
     name: str
-    output: str
     state: EntryState
     ledger: str
     dataset: str
@@ -195,6 +194,12 @@ class Project:
                     "not saved; below is what is saved now"
                 )
             return self.write(state.replaced(**{name: part}))
+
+    def file_of(self, entry: ReleaseEntry) -> Path:
+        """The file of a release: beside the project, whatever the project says."""
+        if Path(entry.name).name != entry.name or not entry.name.endswith(RELEASE_ENDING):
+            raise HushError(f"{self.path} names a release {entry.name!r}, which is no name of a release")
+        return self.path.absolute().parent / entry.name
 
     def put_entry(self, entry: ReleaseEntry) -> None:
         """Add a release, or replace the one of the same name."""

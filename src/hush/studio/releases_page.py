@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
@@ -66,7 +67,7 @@ def show_release(studio: OwnerStudio, name: str, query: QueryParams) -> Response
         tag("details", tag("summary", "As a Python script"), copied(entry.script, "the script"), id="script"),
         tag("details", tag("summary", "As commands"), copied(entry.commands, "the commands"), id="commands"),
         tag("p", "To let others ask this release, which costs nothing and shows no private data:"),
-        copied(f"hush serve {entry.output}", "the command"),
+        copied(f"hush serve {shlex.quote(str(studio.project.file_of(entry)))}", "the command"),
     )
     body = join(explore_markup(explored, query), work if entry.script else None)
     note = "" if release.complete else " (interrupted)"

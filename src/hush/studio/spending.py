@@ -130,7 +130,6 @@ class Spending:
             self._started[token] = shown.name
             entry = ReleaseEntry(
                 name=shown.name,
-                output=str(shown.output),
                 state="running",
                 ledger=str(shown.ledger),
                 dataset=shown.dataset,
@@ -162,13 +161,18 @@ class Spending:
             entry = structs.replace(entry, state="running", process=os.getpid(), message="")
             self._project.put_entry(entry)
             job = ReleaseJob.resumed(
-                release, output=entry.output, ledger=entry.ledger, dataset=entry.dataset, name=entry.name
+                release,
+                output=self._project.file_of(entry),
+                ledger=entry.ledger,
+                dataset=entry.dataset,
+                name=entry.name,
             )
             self._start(job, entry, release.schema, state)
 
     def kept(self, entry: ReleaseEntry) -> Release | None:
         """What was measured for a release that did not end: its file, or its partial file."""
-        for path in (Path(entry.output), partial_file(Path(entry.output))):
+        output = self._project.file_of(entry)
+        for path in (output, partial_file(output)):
             if path.exists():
                 loaded = load(path)
                 if isinstance(loaded, Release):
@@ -238,16 +242,21 @@ class Spending:
         except InterruptedRelease as stopped:
             ended, message = "interrupted", str(stopped)
         except KeyboardInterrupt:
-            ended, message = "interrupted", "Stopped before the first charge; nothing was spent."
+            ended, message = "interrupted", "It was stopped while the rows were read; that cost nothing."
         except HushError as error:
             message = str(error)
         except Exception as error:  # noqa: BLE001 - an unexpected one may quote cells, so only its type is shown
             message = f"internal error ({type(error).__name__})"
         if ended == "failed" and job.status.kept:
             ended = "interrupted"
-        self._project.put_entry(structs.replace(entry, state=ended, message=message))
-        self.running = replace(running, state=ended, phase="", share=1.0 if ended == "done" else 0.0, message=message)
-        self._job = None
+        try:
+            self._project.put_entry(structs.replace(entry, state=ended, message=message))
+        except HushError as error:  # the file of the release, if there is one, is whole all the same
+            message = f"{message} The project could not be saved: {error}".strip()
+        finally:
+            share = 1.0 if ended == "done" else 0.0
+            self.running = replace(running, state=ended, phase="", share=share, message=message)
+            self._job = None
 
 
 def project_digest(state: ProjectFile) -> str:

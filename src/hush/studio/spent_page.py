@@ -7,7 +7,9 @@ from starlette.responses import Response
 
 from hush.core.errors import LedgerError
 from hush.privacy.budget import Budget
+from hush.privacy.events import compose, price
 from hush.privacy.ledger import Ledger
+from hush.privacy.ledger_chain import CHARGE
 from hush.privacy.ledger_view import ledger_tables
 from hush.render.html_page import scrolling
 from hush.render.labels import readable
@@ -15,7 +17,7 @@ from hush.render.markup import Markup, join, tag
 from hush.studio.guard import back_to
 from hush.studio.layout import button, form, hidden, meaning, notice, owner_page, text_field
 from hush.studio.owner import OwnerStudio
-from hush.studio.planned import number
+from hush.studio.planned import number, share_words
 
 RAISE_WARNING = (
     "Raising the cap weakens the promise to everyone in the data, for good. The new cap, the time and the reason stay "
@@ -43,6 +45,7 @@ def show_spent(studio: OwnerStudio, message: str | None = None) -> str:
                 "section",
                 tag("h2", "What was spent and what is left"),
                 scrolling(summary),
+                one_more(ledger),
                 tag("p", FIXED_NOTE, class_="soft"),
             ),
             tag("section", tag("h2", "By release"), scrolling(listing)),
@@ -62,6 +65,25 @@ def show_spent(studio: OwnerStudio, message: str | None = None) -> str:
         dataset=studio.dataset_name,
         done=studio.steps_done(state),
         message=message,
+    )
+
+
+def one_more(ledger: Ledger) -> Markup | None:
+    """What another release like the last one would cost."""
+    charges = [entry for entry in ledger.entries() if entry.action == CHARGE]
+    if not charges:
+        return None
+    name = charges[-1].release
+    event = compose(entry.event for entry in charges if entry.release == name) if name else charges[-1].event
+    after = ledger.filter().after(event, price(event))
+    if not after.kept:
+        return tag("p", "The cap has no room for another release like the last one.")
+    left = max(after.left, 0 * after.left)
+    cost = share_words(ledger.remaining - left, ledger.limit)
+    return tag(
+        "p",
+        f"One more release like {readable(name or 'the last one', 60)} would cost {cost} of the cap, and leave "
+        f"{share_words(left, ledger.limit)}.",
     )
 
 

@@ -148,7 +148,7 @@ def test_pairs_beyond_the_limit_are_left_out() -> None:
 def test_impossible_shares_are_refused() -> None:
     with pytest.raises(BudgetError, match="column_share=0"):
         PrivSyn(column_share=0.0)
-    with pytest.raises(BudgetError, match="leave nothing to measure pairs with"):
+    with pytest.raises(BudgetError, match="leave nothing to measure tables with"):
         PrivSyn(column_share=0.5, score_share=0.5)
     with pytest.raises(BudgetError, match="never pure epsilon"):
         PrivSyn().plan(WORKLOAD, Budget(epsilon=1.0))

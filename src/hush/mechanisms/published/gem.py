@@ -52,9 +52,10 @@ class GEM(Mechanism):
     Privacy: rho-zCDP of the budget, by the account's filter; candidates depend on noisy values alone.
     Reference: [Liu et al. 2021, sec. 3 and 5].
     Differs from [Liu et al. 2021]: neighbours add or remove a row, so the number of rows, which the paper takes as
-    known, is estimated from columns that are measured first; whole tables are chosen, by the sum of their errors less
-    that of their noise, and measured, where the paper chooses single answers by their error; a choice costs
-    epsilon^2 / 8, and choices have a fixed share of rho; the fit is that of `RowGenerator`.
+    known, is estimated from columns that are measured first; a table is chosen by the sum of its errors less that of
+    its noise, and may be chosen again, where the paper chooses by the largest error of an answer, and the authors' code
+    measures the table that holds this answer, once; noisy numbers below zero stay; a choice costs epsilon^2 / 8, and
+    choices have a fixed share of rho; the fit is that of `RowGenerator`.
 
     >>> import hush
     >>> GEM().planned_rounds(hush.Workload.kway(hush.Domain({"a": 2, "b": 3, "c": 2, "d": 2}), 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from hush.core.arrays import Floats
+from hush.core.constraints import Constraint
 from hush.core.domain import Clique, Domain
 from hush.core.errors import BudgetError, WorkloadError
 from hush.core.validation import check_number, check_whole
@@ -58,10 +59,15 @@ class PrivMRF(CapacityMechanism):
     and candidates are computed from noisy numbers.
     Reference: [PrivMRF].
     Differs from [PrivMRF, R-scores]: scores are distances from the product of noisy columns, which a row moves by 1;
-    the number of rows is private, and estimated from the columns; a dependence below two standard deviations of its
-    noise is no edge. Differs from [PrivMRF, initial marginals]: a table joins the first set for what it gains beyond
-    its noise. Differs from [PrivMRF, selection]: all candidates are scored, not a random part, and the exponential
-    mechanism chooses. All shares of the budget are ours, and the account charges each step.
+    the number of rows is estimated from the columns; a dependence below two standard deviations of its noise is no
+    edge. Differs from [PrivMRF, graph]: pairs become edges in the order of their scores, where the authors' search adds
+    the edge that most raises the sum of scores less a price for cells. Differs from [PrivMRF, initial marginals]: a
+    table joins the first set for what it gains beyond its noise, where the authors take for each column the best table
+    of greedy Bayesian networks inside the nodes. Differs from [PrivMRF, selection]: all candidates are scored, less
+    their noise, and the exponential mechanism chooses one in each round; the authors' code adds noise to the distances
+    of a random part of them, and takes several of the largest. Their code has one usefulness for pairs and another for
+    larger tables, and counts columns among the candidates, which are measured first here. All shares of the budget are
+    ours, and the account charges each step.
 
     >>> import hush
     >>> PrivMRF().planned_rounds(hush.Domain({"country": 1, "age": 85, "sex": 2, "race": 5}))
@@ -174,7 +180,9 @@ class PrivMRFRun:
         """The useful tables inside the nodes of the graph's junction tree, pairs first."""
         domain, session = self.domain, self.session
         most = min(useful_cells(survey.columns.total, self.stddev, self.settings.usefulness), session.memory.numbers)
-        tree = self._graph(survey, most)
+        clear = [pair for pair, value in survey.dependence().items() if value > LEAST_SCORE * survey.stddev]
+        useful = [pair for pair in clear if domain.size(pair) <= most]
+        tree = tree_of_pairs(domain, session.constraints, useful, self.settings.limit_mb)
         nodes = [domain.varying(node.clique) for node in tree.nodes]
         candidates: list[Clique] = []
         room = session.memory.scorable_cells
@@ -191,27 +199,6 @@ class PrivMRFRun:
             candidates += tables
             room -= cells
         return candidates
-
-    def _graph(self, survey: PairSurvey, most: float) -> JunctionTree:
-        """The junction tree of the strongest dependences, edge by edge, as long as it is small enough.
-
-        The rules of the schema belong to every model, and to its tree.
-        """
-        domain, limit = self.domain, self.settings.limit_mb / CELL_MB
-        edges = [rule.clique for rule in self.session.constraints]
-        tree, refused = JunctionTree.build(domain, edges), 0
-        for pair, dependence in survey.dependence().items():
-            if dependence <= LEAST_SCORE * survey.stddev or refused == MOST_REFUSED:
-                break
-            if domain.size(pair) > most:
-                continue
-            if sizes_with(domain, edges, [pair], tree=tree, enough=limit)[0] > limit:
-                refused += 1
-                continue
-            refused = 0
-            edges.append(pair)
-            tree = JunctionTree.build(domain, edges, restarts=0, start=tree)
-        return tree
 
     def _first_tables(self, survey: PairSurvey, candidates: Sequence[Clique]) -> None:
         """Measure tables that cover dependences, each worth more than its noise; at most one for each column."""
@@ -278,3 +265,24 @@ class PrivMRFRun:
             model = session.fit(start=model, tolerance=ROUND_TOLERANCE, iterations=ROUND_ITERATIONS).value
             session.ended(replace(played, size_mb=model.size_mb))
         return model
+
+
+def tree_of_pairs(
+    domain: Domain, rules: Sequence[Constraint], pairs: Iterable[Clique], limit_mb: float
+) -> JunctionTree:
+    """The junction tree of a graph whose edges are as many of the pairs as a limit allows, the first of them first.
+
+    The rules of the schema belong to every model, and to its tree.
+    """
+    edges = [rule.clique for rule in rules]
+    tree, refused, limit = JunctionTree.build(domain, edges), 0, limit_mb / CELL_MB
+    for pair in pairs:
+        if refused == MOST_REFUSED:
+            break
+        if sizes_with(domain, edges, [pair], tree=tree, enough=limit)[0] > limit:
+            refused += 1
+            continue
+        refused = 0
+        edges.append(pair)
+        tree = JunctionTree.build(domain, edges, restarts=0, start=tree)
+    return tree

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -26,7 +26,51 @@ from hush.workloads import Workload
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivSyn(CapacityMechanism):
+class ScoredAtOnce(CapacityMechanism):
+    """A mechanism that measures every column, scores many tables at once, and measures those that pay, all at once."""
+
+    budget_aware: ClassVar[bool] = True
+    errors_known: ClassVar[str] = "measured tables"
+
+    column_share: float = 0.1
+    score_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("column_share", "score_share"):
+            check_number(BudgetError, name, getattr(self, name), above=0, below=1)
+        if self.column_share + self.score_share >= 1:
+            raise BudgetError(
+                f"column_share={self.column_share:g} and score_share={self.score_share:g} leave nothing to measure "
+                "tables with; lower one of them"
+            )
+
+    def new_record(self, plan: Plan) -> Record:
+        return SurveyRecord(plan.domain)
+
+    @property
+    def table_share(self) -> Fraction:
+        """The share of the budget that columns and scores leave."""
+        return 1 - Fraction(self.column_share) - Fraction(self.score_share)
+
+    def measure_rest(self, session: Session, weights: Mapping[Clique, float]) -> None:
+        """Measure tables with all that is left, in proportion to w^(2/3), which makes sum w_r sigma_r least.
+
+        Tables that an interrupted run has measured are left out; if none remains, the columns get the rest.
+        """
+        if used_up(session.remaining, session.limit):
+            return
+        known = {table.clique for table in session.noisy_tables}
+        weights = {clique: weight for clique, weight in weights.items() if clique not in known}
+        if not weights:
+            weights = {(name,): float(session.domain[name]) for name in session.domain}
+        shares = [Fraction(weight ** (2 / 3)) for weight in weights.values()]
+        costs = [session.remaining * share / sum(shares) for share in shares]
+        session.measure(list(weights), costs, note=f"{self.name}: {len(weights):,} tables")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivSyn(ScoredAtOnce):
     """All pairs scored at once, then as many measured as lower the sum of noise and dependence; rows fit them all.
 
     `column_share` of the budget measures every column, `score_share` a noisy dependence phi of every pair. A pair of c
@@ -56,25 +100,7 @@ class PrivSyn(CapacityMechanism):
 
     name: ClassVar[str] = "privsyn"
     description: ClassVar[str] = "every column, then the pairs whose dependence is worth more than their noise"
-    budget_aware: ClassVar[bool] = True
-    errors_known: ClassVar[str] = "measured tables"
     reference: ClassVar[str] = "PrivSyn"
-
-    column_share: float = 0.1
-    score_share: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("column_share", "score_share"):
-            check_number(BudgetError, name, getattr(self, name), above=0, below=1)
-        if self.column_share + self.score_share >= 1:
-            raise BudgetError(
-                f"column_share={self.column_share:g} and score_share={self.score_share:g} leave nothing to measure "
-                "pairs with; lower one of them"
-            )
-
-    def new_record(self, plan: Plan) -> Record:
-        return SurveyRecord(plan.domain)
 
     def memory(self, plan: Plan, schema: Schema) -> int:
         """All pairs, scored at once, and the fit of tables that have no more cells than the pairs."""
@@ -111,20 +137,12 @@ class PrivSyn(CapacityMechanism):
         if pairs and not used_up(session.remaining, session.limit):
             survey = survey_pairs(session, pairs, Fraction(self.score_share), self.name)
             weights = combined(domain, self._worthwhile(session, survey))
-        if not used_up(session.remaining, session.limit):
-            known = {table.clique for table in session.noisy_tables}
-            weights = {clique: weight for clique, weight in weights.items() if clique not in known}
-            if not weights:  # no pair is worth its noise, so the columns get the rest
-                weights = {(name,): float(domain[name]) for name in domain}
-            shares = [Fraction(weight ** (2 / 3)) for weight in weights.values()]
-            costs = [session.remaining * share / sum(shares) for share in shares]
-            session.measure(list(weights), costs, note=f"{self.name}: {len(weights):,} tables")
+        self.measure_rest(session, weights)
         session.fit_with(fit_locally)
 
     def _worthwhile(self, session: Session, survey: PairSurvey) -> list[Clique]:
         """The pairs that lower the sum of errors A (sum c^(2/3))^(3/2) + sum of phi over the others, best first."""
-        rest = (1 - Fraction(self.column_share) - Fraction(self.score_share)) * session.limit
-        noise = MEAN_ABSOLUTE * session.law(rest).stddev  # A
+        noise = MEAN_ABSOLUTE * session.law(self.table_share * session.limit).stddev  # A
         cells = np.array([float(session.domain.size(pair)) for pair in survey.pairs])
         powers, waiting = cells ** (2 / 3), survey.dependences > 0
         chosen: list[Clique] = []

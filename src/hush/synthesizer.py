@@ -1,0 +1,254 @@
+"""`hush.synthesize` and `hush.Synthesizer`: synthetic rows of a data frame, without a schema file."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from hush.core.errors import BudgetError, DataError, SchemaError, close_match, shown
+from hush.core.unit import ROW, Unit
+from hush.privacy.budget import Budget
+from hush.schema import Schema
+from hush.schema.column import Value
+from hush.schema.column_kinds import Categorical
+
+if TYPE_CHECKING:
+    from hush.mechanisms.mechanism import Mechanism
+    from hush.privacy.ledger import Ledger
+    from hush.release.release import Release
+    from hush.render.text_table import TextTable
+    from hush.schema.discovery_draft import Draft
+
+NO_LEDGER = (
+    "nothing records what this cost. All releases about the same people add up, so give ledger='budget.db' each time; "
+    "hush then keeps the sum and stops at the limit that the first release sets"
+)
+
+
+def synthesize(
+    data: Any, epsilon: float, delta: float | None = 1e-9, *, rows: int | None = None, quiet: bool = False, **known: Any
+) -> Any:
+    """Synthetic rows of a data frame, as a frame of the same kind; spends epsilon and delta, once for each call.
+
+    `rows` is how many, by default about as many as the data have. `known` are the settings of `Synthesizer`: what is
+    publicly known about the columns, who is protected, and the ledger. Unless `quiet`, the call tells on the standard
+    error stream what it assumed and what it found.
+
+    >>> import hush
+    >>> people = hush.datasets.people(3000, seed=1).select(["age", "sex", "employed"])
+    >>> synthetic = synthesize(people, epsilon=2.0, rows=100, bounds={"age": (0, 99)}, ledger=False, quiet=True)
+    >>> synthetic.num_rows, synthetic.column_names
+    (100, ['age', 'sex', 'employed'])
+
+    Privacy: (epsilon, delta) for adding or removing a row, or all rows of a unit up to their cap.
+    """
+    synthesizer = Synthesizer(epsilon=epsilon, delta=delta, **known).fit(data)
+    if not quiet:
+        sys.stderr.write(f"{synthesizer}\n")
+    return synthesizer.sample(rows)
+
+
+class Synthesizer:
+    """Synthetic rows of a data frame, in the manner of scikit-learn: parameters, `fit`, `sample`.
+
+    What the columns may hold comes from public facts, or is found in the rows with a part of the budget:
+
+    - `schema`: a `Schema`, or its file, of the columns to use; or a mapping of the columns that you know, by name, each
+      a column or what its table in a schema file holds.
+    - `levels`: the values of categories, such as {"sex": ["female", "male"]}.
+    - `bounds`: the least and the largest value of numbers and days, such as {"age": (0, 120)}.
+    - Names and declared types. Categories of pandas and polars come from the rows, so these are found at a cost too,
+      unless `levels` states them; those of a polars Enum are taken as public.
+
+    `unit` names the column of ids if a person may have several rows; `max_rows_per_unit` is how many of them are used,
+    and is found as well if it is not given. `label` names the column that classifiers will predict. `mechanism` is that
+    of `hush.plan`. `ledger` is the file that records all that is ever spent on these people; `ledger=False` says that
+    there is none. Rows are drawn from `release_`, which answers queries too, at no further cost.
+
+    >>> import hush
+    >>> synthesizer = Synthesizer(epsilon=1.0, bounds={"age": (0, 99)}, ledger=False)
+    >>> fitted = synthesizer.fit(hush.datasets.people(5000, seed=1).select(["age", "employed"]))
+    >>> fitted.sample(10).num_rows, fitted.schema_["age"].low, fitted.feature_names_in_
+    (10, 0, ['age', 'employed'])
+
+    Privacy: (epsilon, delta) for each `fit`, or pure epsilon with `delta=None`. `sample` costs nothing. The object
+    keeps no row of the data.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = 1e-9,
+        *,
+        schema: Schema | str | Path | Mapping[str, Any] | None = None,
+        levels: Mapping[str, Iterable[Value]] | None = None,
+        bounds: Mapping[str, tuple[Any, Any]] | None = None,
+        label: str | None = None,
+        unit: str | None = None,
+        max_rows_per_unit: int | None = None,
+        mechanism: str | Mechanism = "auto",
+        ledger: str | Path | Ledger | bool | None = None,
+        dataset: str = "default",
+    ) -> None:
+        # As scikit-learn asks: nothing but assignments, so that copies by `clone` are equal.
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.levels = levels
+        self.bounds = bounds
+        self.label = label
+        self.unit = unit
+        self.max_rows_per_unit = max_rows_per_unit
+        self.mechanism = mechanism
+        self.ledger = ledger
+        self.dataset = dataset
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find what is not known about the columns, measure, and keep a release; spends the budget.
+
+        `y`, if it is given, becomes one more column and the label.
+        """
+        from hush.discovery.quick_release import plan_rows, quick_release
+        from hush.tables import read
+        from hush.tables.frame_types import FrameTypes
+
+        # Everything that can be refused is refused before anything is charged.
+        budget = Budget(epsilon=self.epsilon) if self.delta is None else Budget(epsilon=self.epsilon, delta=self.delta)
+        if self.ledger is True:
+            raise BudgetError("ledger=True: expected the name of a file, such as ledger='budget.db'")
+        data, label = (X, self.label) if y is None else _with_label(X, y, self.label)
+        types = FrameTypes.of(data)
+        known, assumed = self._known(data)
+        names = [column.name for column in known]
+        if label is not None and label not in names:
+            near = close_match(label, names)
+            hint = f"did you mean {near!r}?" if near else "check its name"
+            raise SchemaError(f"label={shown(label)}: no such column is used; {hint}")
+        if self.ledger is None:
+            warnings.warn(NO_LEDGER, stacklevel=2)
+
+        # A schema that says everything is planned for at once; else a part of the budget finds the rest.
+        found: tuple[str, ...]
+        spending: dict[str, Any] = {"ledger": self.ledger or None, "dataset": self.dataset, "name": "synthetic rows"}
+        if isinstance(known, Schema):
+            planned = plan_rows(known, budget, self.mechanism, label=label)
+            release = planned.release(read(data, known), **spending)
+            found, share = (), 0.0
+        else:
+            done = quick_release(data, budget, draft=known, label=label, mechanism=self.mechanism, **spending)
+            release, found, share = done.release, done.discovered, done.discovery_share
+        self.release_: Release = release
+        self.schema_: Schema = release.schema
+        self.assumed_: tuple[str, ...] = assumed
+        self.discovered_: tuple[str, ...] = found
+        self.feature_names_in_ = [name for name in names if y is None or name != label]
+        self.n_features_in_ = len(self.feature_names_in_)
+        self._discovery_share = share
+        self._types = types
+        return self
+
+    def sample(self, rows: int | None = None, *, seed: int | None = None) -> Any:
+        """Synthetic rows, as a frame of the kind that was fitted; by default about as many as the data have.
+
+        Free: rows come from the release, and every call draws others, unless `seed` is given.
+        """
+        drawn = self._fitted.synthesize(rows, seed=seed)
+        return self._types.rows_alike(drawn)
+
+    @property
+    def _fitted(self) -> Release:
+        if not hasattr(self, "release_"):
+            raise DataError("this Synthesizer has not seen data; call fit(data) first")
+        return self.release_
+
+    def _known(self, data: Any) -> tuple[Schema | Draft, tuple[str, ...]]:
+        """The schema, or a draft of what is known, and in plain words what was assumed to make it."""
+        from hush.discovery.guessed_draft import guessed_draft
+
+        cap, known = self.max_rows_per_unit, self.schema
+        if cap is not None and self.unit is None and not isinstance(known, Schema | str | Path):
+            raise SchemaError("max_rows_per_unit goes with unit=, the column of ids; name it")
+        if isinstance(known, Schema | str | Path):
+            if self.levels or self.bounds:
+                raise SchemaError("schema= says what the columns hold; leave out levels= and bounds=")
+            stated = known if isinstance(known, Schema) else Schema.load(known)
+            if self.unit is not None or cap is not None:
+                column = stated.unit.column if self.unit is None else self.unit
+                stated = stated.with_unit(Unit(column=column, max_rows=cap or stated.unit.max_rows))
+            return stated, ()
+        unit = ROW if self.unit is None else Unit(column=self.unit, max_rows=cap or 1)
+        if isinstance(self.levels, Mapping):
+            listed = {name: Categorical(name=name, values=tuple(values)) for name, values in self.levels.items()}
+            if twice := [name for name in listed if name in (known or {}) or name in (self.bounds or {})]:
+                raise SchemaError(f"column {twice[0]!r} is in levels and elsewhere; keep one")
+            known = {**(known or {}), **listed}
+        guess = guessed_draft(data, schema=known, bounds=self.bounds, unit=unit)
+        return replace(guess.draft, open_unit=self.unit is not None and cap is None), guess.assumed
+
+    # Parameters, as scikit-learn names them
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name."""
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters."""
+        known = self.get_params()
+        for name, value in parameters.items():
+            if name not in known:
+                near = close_match(name, known)
+                hint = f"did you mean {near!r}?" if near else f"expected some of {', '.join(known)}"
+                raise DataError(f"{shown(name)} is no parameter of Synthesizer; {hint}")
+            setattr(self, name, value)
+        return self
+
+    # What people see
+
+    def _table(self) -> TextTable:
+        """What was assumed, what was found and what it cost."""
+        from hush.render.text_table import TextTable
+
+        cost = f"epsilon={self.epsilon:g}" + ("" if self.delta is None else f", delta={self.delta:g}")
+        if self._discovery_share:
+            cost += f"; {self._discovery_share:.0%} of it found what is listed here, the rest measured the tables"
+        lines = [("Budget", cost)]
+        lines += [("Assumed" if index == 0 else "", text) for index, text in enumerate(self.assumed_)]
+        lines += [("Found" if index == 0 else "", text) for index, text in enumerate(self.discovered_)]
+        return TextTable.facts(lines)
+
+    def __str__(self) -> str:
+        return self._table().text(100) if hasattr(self, "release_") else repr(self)
+
+    def __repr__(self) -> str:
+        defaults = {name: parameter.default for name, parameter in signature(type(self)).parameters.items()}
+        changed = {name: value for name, value in self.get_params().items() if value is not defaults[name]}
+        return f"Synthesizer({', '.join(f'{name}={shown(value)}' for name, value in changed.items())})"
+
+    def _repr_html_(self) -> str:
+        from hush.render.markup import tag
+
+        return self._table().html() if hasattr(self, "release_") else tag("code", repr(self))
+
+
+def _with_label(features: Any, label: Any, name: str | None) -> tuple[Any, str]:
+    """A frame with one more column, the label."""
+    from hush.tables.frame_types import FrameTypes
+
+    library = FrameTypes.of(features).library
+    column = name or getattr(label, "name", None) or "label"
+    if library not in ("pandas", "polars"):
+        raise DataError("fit(X, y) takes a pandas or polars frame; add the label as a column and name it with label=")
+    if column in map(str, features.columns):
+        raise DataError(f"X has a column {column!r} already; rename y, or leave y out and name label={column!r}")
+    if len(label) != len(features):
+        raise DataError("X and y have different numbers of rows; give one label for each row")
+    if library == "pandas":
+        return features.assign(**{column: list(label)}), column
+    import polars as pl
+
+    return features.with_columns(pl.Series(column, list(label))), column

@@ -1,0 +1,73 @@
+"""Frame types: the kind of frame that somebody gave and the types of its columns, to give rows back alike.
+
+Privacy: types are public facts, but the categories of a categorical type come from the rows, so they are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+
+from hush.tables.dialects.dialect import is_a
+
+CATEGORY = "category"  # in place of a categorical type, whose categories are those of the rows that are given back
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTypes:
+    """Which library a frame is of, and the type of each of its columns.
+
+    >>> import pandas as pd
+    >>> types = FrameTypes.of(pd.DataFrame({"age": [31.0], "sex": ["f"]}))
+    >>> types.library, types.rows_alike(pa.table({"age": [40]})).dtypes["age"]
+    ('pandas', dtype('float64'))
+    """
+
+    library: str  # "pandas", "polars" or "pyarrow"
+    types: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, data: Any) -> Self:
+        """The types of a frame; what is no frame of pandas or polars gets Arrow tables."""
+        if is_a(data, "pandas", "DataFrame"):
+            listed = zip(map(str, data.columns), data.dtypes, strict=True)
+            return cls("pandas", {name: CATEGORY if kind.name == CATEGORY else kind for name, kind in listed})
+        if is_a(data, "polars", "DataFrame"):
+            kinds = dict(data.schema)
+            return cls("polars", {n: CATEGORY if str(k).startswith("Categorical") else k for n, k in kinds.items()})
+        return cls("pyarrow", {})
+
+    def rows_alike(self, rows: pa.Table) -> Any:
+        """Rows as a frame of that library, with the types of the given frame wherever the values fit them."""
+        if self.library == "pandas":
+            frame = rows.to_pandas(ignore_metadata=True)
+            for name in frame.columns:
+                frame[name] = _pandas_column(frame[name], self.types.get(name))
+            return frame
+        if self.library == "polars":
+            import polars as pl
+
+            frame = pl.DataFrame(rows)
+            casts = []
+            for name in frame.columns:
+                kind, column = self.types.get(name), pl.col(name)
+                if getattr(kind, "time_zone", None) is not None:
+                    column = column.dt.replace_time_zone("UTC")  # in which hush reads times with a zone
+                casts.append(column if kind is None else column.cast(pl.Categorical if kind == CATEGORY else kind))
+            return frame.select(casts)
+        return rows.replace_schema_metadata(None)
+
+
+def _pandas_column(values: Any, kind: Any) -> Any:
+    """A column of pandas in a type, or as it is if its values do not fit, such as missing values into integers."""
+    if kind is None:
+        return values
+    try:
+        if getattr(kind, "tz", None) is not None:  # hush reads times with a zone in UTC
+            return values.dt.tz_localize("UTC").astype(kind)
+        return values.astype(kind)
+    except (TypeError, ValueError, AttributeError):
+        return values

@@ -1,0 +1,193 @@
+"""hush.synthesize and hush.Synthesizer: rows of a frame in one call, with the conventions of scikit-learn."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+import hush
+from hush.errors import BudgetError, DataError, HushError, SchemaError
+
+ROWS = 4000
+RANDOM = np.random.default_rng(5)
+AGES = RANDOM.integers(18, 90, ROWS)
+FRAME = pd.DataFrame(
+    {
+        "age": AGES,
+        "pay": np.where(AGES < 25, 0.0, RANDOM.gamma(3.0, 1000.0, ROWS)).astype("float32"),
+        "sex": pd.Categorical(np.where(RANDOM.random(ROWS) < 0.5, "f", "m"), categories=["f", "m", "held by nobody"]),
+        "works": AGES < 65,
+        "joined": pd.Timestamp("2021-03-01", tz="Europe/Berlin") + pd.to_timedelta(RANDOM.integers(0, 700, ROWS), "D"),
+    }
+)
+PUBLIC = {"levels": {"sex": ["f", "m"]}, "bounds": {"age": (18, 89)}, "ledger": False}
+
+
+@pytest.fixture(scope="module")
+def fitted() -> hush.Synthesizer:
+    return hush.Synthesizer(epsilon=5.0, ledger=False).fit(FRAME)
+
+
+def test_rows_have_the_types_and_the_structure_of_the_frame(fitted: hush.Synthesizer) -> None:
+    rows = fitted.sample(3000, seed=1)
+    assert list(rows.columns) == list(FRAME.columns)
+    assert {name: str(kind) for name, kind in rows.dtypes.items()} == {n: str(k) for n, k in FRAME.dtypes.items()}
+    assert abs(rows["age"].mean() - FRAME["age"].mean()) < 2
+    # who works follows from the age, in the data and in the rows
+    assert rows.loc[rows["age"] < 60, "works"].mean() > 0.85
+    assert rows.loc[rows["age"] > 70, "works"].mean() < 0.15
+
+
+def test_categories_come_from_what_was_found_and_not_from_the_type(fitted: hush.Synthesizer) -> None:
+    assert set(fitted.sample(500)["sex"].cat.categories) <= {"f", "m", "other"}
+    assert "held by nobody" not in fitted.schema_["sex"].level_values()
+
+
+def test_it_says_what_was_assumed_and_found_and_spends_the_budget(fitted: hush.Synthesizer) -> None:
+    text = str(fitted)
+    assert "epsilon=5, delta=1e-09" in text
+    assert "Assumed" in text
+    assert any(line.startswith("age: ") for line in fitted.discovered_)
+    assert fitted.release_.statement.private
+    assert "Assumed" in fitted._repr_html_()
+    assert fitted.n_features_in_ == len(FRAME.columns) == len(fitted.feature_names_in_)
+
+
+def test_the_object_keeps_no_row_of_the_data(fitted: hush.Synthesizer) -> None:
+    secret = "4bd7f3c0-a-value-of-one-row"
+    frame = FRAME.assign(sex=[secret, *["f"] * (ROWS - 1)])
+    other = hush.Synthesizer(epsilon=5.0, ledger=False).fit(frame[["sex", "works"]])
+    assert not [name for name, value in vars(other).items() if secret in repr(value)]
+    assert secret not in str(other)
+    assert secret.encode() not in pickle.dumps(other._types)
+
+
+def test_seeds_repeat_rows_and_calls_without_draw_others(fitted: hush.Synthesizer) -> None:
+    assert fitted.sample(50, seed=3).equals(fitted.sample(50, seed=3))
+    assert not fitted.sample(50).equals(fitted.sample(50))
+    assert abs(len(fitted.sample()) - ROWS) < 200
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_other_frames_come_back_as_they_are(library: str) -> None:
+    kept = FRAME[["age", "sex", "works"]]
+    data = pl.from_pandas(kept) if library == "polars" else pa.Table.from_pandas(kept, preserve_index=False)
+    rows = hush.synthesize(data, epsilon=5.0, rows=200, quiet=True, **PUBLIC)
+    if library == "polars":
+        assert isinstance(rows, pl.DataFrame)
+        assert rows.schema == data.schema
+    else:
+        assert isinstance(rows, pa.Table)
+        assert rows.column_names == data.column_names
+
+
+def test_polars_times_keep_their_zone() -> None:
+    moments = [dt.datetime(2021, 6, 1, 12, tzinfo=dt.UTC) + dt.timedelta(hours=h % 900) for h in range(3000)]
+    data = pl.DataFrame({"at": moments}).with_columns(pl.col("at").dt.convert_time_zone("Asia/Tokyo"))
+    rows = hush.synthesize(data, epsilon=10.0, rows=500, quiet=True, ledger=False)
+    assert rows.schema == data.schema
+    assert dt.datetime(2021, 5, 25, tzinfo=dt.UTC) < rows["at"].min() < rows["at"].max()
+
+
+def test_the_call_reports_on_standard_error_unless_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    hush.synthesize(FRAME[["age", "works"]], epsilon=5.0, rows=10, ledger=False)
+    shown = capsys.readouterr()
+    assert "age: " in shown.err
+    assert not shown.out
+    hush.synthesize(FRAME[["age", "works"]], epsilon=5.0, rows=10, ledger=False, quiet=True)
+    assert not capsys.readouterr().err
+
+
+def test_a_ledger_is_asked_for_and_records_everything(tmp_path) -> None:
+    with pytest.warns(UserWarning, match=r"give ledger='budget\.db'"):
+        hush.synthesize(FRAME[["works"]], epsilon=1.0, rows=10, quiet=True)
+    path = tmp_path / "budget.db"
+    hush.Ledger.create(path, hush.Budget(epsilon=2.0, delta=1e-9))
+    settings = {"epsilon": 1.0, "rows": 10, "quiet": True, "ledger": path}
+    hush.synthesize(FRAME[["age", "works"]], **settings)
+    ledger = hush.Ledger(path)
+    spent = 1 - ledger.remaining / ledger.limit
+    # mu^2/2 of epsilon 1 is about a third of that of epsilon 2
+    assert Fraction(1, 5) < spent < Fraction(2, 5)
+    hush.synthesize(FRAME[["age", "works"]], **settings)
+    with pytest.raises(BudgetError, match="Budget used up|exceeds"):
+        for _ in range(3):
+            hush.synthesize(FRAME[["age", "works"]], **settings)
+
+
+def test_a_full_schema_takes_the_whole_budget_and_keeps_its_rules() -> None:
+    schema = hush.datasets.people_schema()
+    people = hush.datasets.people(2000, seed=2)
+    synthesizer = hush.Synthesizer(epsilon=3.0, schema=schema, ledger=False).fit(people)
+    assert synthesizer.schema_ == schema
+    assert (synthesizer.assumed_, synthesizer.discovered_) == ((), ())
+    assert "of it found" not in str(synthesizer)
+
+
+def test_a_unit_with_several_rows_is_protected_as_a_whole() -> None:
+    people = FRAME[["works"]].assign(person=np.arange(ROWS) // 2)
+    synthesizer = hush.Synthesizer(epsilon=5.0, unit="person", ledger=False).fit(people)
+    assert synthesizer.schema_.unit.column == "person"
+    assert 1 <= synthesizer.schema_.unit.max_rows <= 3
+    capped = hush.Synthesizer(epsilon=5.0, unit="person", max_rows_per_unit=1, ledger=False).fit(people)
+    assert capped.schema_.unit.max_rows == 1
+    assert list(capped.sample(5).columns) == ["works"]
+
+
+def test_scikit_learn_clones_sets_and_pipes_it() -> None:
+    given = {"age": (18, 89)}
+    synthesizer = hush.Synthesizer(epsilon=2.0, bounds=given, ledger=False)
+    copy = clone(synthesizer)
+    assert copy.get_params() == synthesizer.get_params()
+    assert repr(copy) == "Synthesizer(epsilon=2.0, bounds={'age': (18, 89)}, ledger=False)"
+    copy.set_params(epsilon=4.0)
+    assert (copy.epsilon, synthesizer.epsilon) == (4.0, 2.0)
+    pipe = Pipeline([("rows", clone(copy))]).fit(FRAME[["age", "works"]])
+    assert len(pipe.named_steps["rows"].sample(20)) == 20
+    with pytest.raises(DataError, match="did you mean 'epsilon'"):
+        copy.set_params(epsilom=1.0)
+
+
+def test_y_becomes_the_label() -> None:
+    synthesizer = hush.Synthesizer(epsilon=5.0, **PUBLIC).fit(FRAME[["age", "sex"]], FRAME["works"])
+    rows = synthesizer.sample(100)
+    assert list(rows.columns) == ["age", "sex", "works"]
+    assert synthesizer.feature_names_in_ == ["age", "sex"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"label": "work"}, "did you mean 'works'"),
+        ({"bounds": {"agge": (0, 9)}}, "did you mean 'age'"),
+        ({"levels": {"sex": ["f"]}}, "outside its declared levels"),
+        ({"levels": {"age": [1]}, "bounds": {"age": (0, 9)}}, "keep one"),
+        ({"max_rows_per_unit": 2}, "name it"),
+        ({"schema": hush.datasets.people_schema(), "bounds": {"age": (0, 9)}}, "leave out levels= and bounds="),
+        ({"epsilon": 0.0}, "above 0"),
+        ({"ledger": True}, "expected the name of a file"),
+        ({"mechanism": "scuot"}, "did you mean 'scout'|expected"),
+    ],
+)
+def test_mistakes_are_refused_before_anything_is_charged(settings, message: str, tmp_path) -> None:
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=3.0, delta=1e-9))
+    synthesizer = hush.Synthesizer(**{"epsilon": 1.0, "ledger": ledger} | settings)
+    with pytest.raises(HushError, match=message):
+        synthesizer.fit(FRAME)
+    assert ledger.remaining == ledger.limit
+
+
+def test_sampling_before_fitting_is_refused() -> None:
+    with pytest.raises(DataError, match="call fit"):
+        hush.Synthesizer(epsilon=1.0).sample(10)
+    with pytest.raises(SchemaError, match="no such column"):
+        hush.Synthesizer(epsilon=1.0, label="x", ledger=False).fit(FRAME)
