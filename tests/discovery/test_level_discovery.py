@@ -154,15 +154,26 @@ def test_ids_offered_as_categories_are_explained() -> None:
     found = discover_levels(step_of(ids), open_column())
     assert isinstance(found.column, Categorical)
     assert found.column.values == ()
-    assert "no further value is common enough" in found.provenance.note
+    assert "no value is common enough to be shown (values of at least" in found.provenance.note
     assert "if the column holds ids, names or free text, leave it out" in found.provenance.note
     mostly = pa.concat_tables([ids, rows_of({"n/a": 900})])
     note = discover_levels(step_of(mostly), open_column()).provenance.note
     assert "1 value found" in note
-    assert re.search("8[3-7]% of the values that the draft does not list are in other; if the column holds ids", note)
+    assert re.search("about 8[3-7]% of the rows hold other values; if the column holds ids", note)
     # a release takes the schema in which nothing was found
     schema = read_toml(Schema([found.column]).to_toml())
     assert hush.read(ids, schema).counts([("v",)])[("v",)].tolist() == [5000]
+
+
+def test_notes_say_what_is_missed_in_rows_or_units() -> None:
+    whole = discover_levels(step_of(rows_of({"a": 3000, "b": 2000})), open_column()).provenance
+    stated = f"2 values found; values of at least {whole.found_from} rows are found; nearly all rows hold one of them"
+    assert whole.note == stated
+    listed = discover_levels(step_of(CITIES), PLAIN).provenance.note
+    assert re.search("about 1[4-7]% of the rows apart from those with listed values hold other values$", listed)
+    people = pa.table({"id": np.repeat(np.arange(2000), 2), "v": ["a", "b"] * 2000})
+    note = discover_levels(step_of(people, Unit(column="id", max_rows=4)), open_column()).provenance.note
+    assert "units are found (at most 2 values of each unit counted); nearly all values counted are among them" in note
 
 
 def test_a_column_without_values_is_found_empty() -> None:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from hush.core.errors import BudgetError, HushError
+from hush.core.unit import Unit
 from hush.core.validation import check_whole
 from hush.discovery.discovery_step import DiscoveryStep, FoundColumn, charged_cost
 from hush.privacy.events import compose
@@ -33,6 +34,7 @@ from hush.tables.discovery_sources import DistinctValues
 LARGEST_THRESHOLD = 1_000_000  # units; a budget with which a value needs more finds nothing in any table
 TOTAL_SHARE = Fraction(1, 20)  # of the cost, for the noisy number of all values, which tells what was missed
 MOST_MISSED = 0.5  # a larger share of values in `other` gets advice
+NEARLY_NONE_MISSED = 0.01
 RESERVED_TEXTS = (OTHER_VALUE, OTHER_LABEL, MISSING_LABEL)  # a level of each column, so never a value
 
 
@@ -79,8 +81,8 @@ def discover_levels(step: DiscoveryStep, column: OpenColumn) -> FoundColumn:
         threshold=threshold.threshold,
         found_from=threshold.threshold - 1 + sure,
     )
-    missed = _missed(int(total.values[0]), sum(found.values()), total_noise)
-    provenance = replace(provenance, note=_note(column, provenance, len(ranked), missed))
+    missed = _missed(int(total.values[0]), sum(units.values()), total_noise)
+    provenance = replace(provenance, note=_note(column, step.unit, provenance, len(ranked), missed))
     return FoundColumn(column=levels, provenance=provenance, private=gate.private)
 
 
@@ -160,19 +162,26 @@ def _missed(total: int, found: int, noise: Noise) -> float | None:
     return None if total < 4 * noise.stddev else min(max(1 - found / total, 0.0), 1.0)
 
 
-def _note(column: OpenColumn, provenance: Discovered, levels: int, missed: float | None) -> str:
+def _note(column: OpenColumn, unit: Unit, provenance: Discovered, levels: int, missed: float | None) -> str:
     """What was found, in plain words, from released numbers and public facts alone."""
-    per_unit = "" if provenance.most_values == 1 else f", at most {provenance.most_values} values of each unit counted"
-    reach = f"a value that {provenance.found_from:,} units or more hold is found{per_unit}"
+    rows_alone = unit.column is None
+    reach = f"values of at least {provenance.found_from:,} {'rows' if rows_alone else 'units'} are found"
+    if not rows_alone:
+        many = "1 value" if provenance.most_values == 1 else f"at most {provenance.most_values} values"
+        reach += f" ({many} of each unit counted)"
     advice = (
         "if the column holds ids, names or free text, leave it out; if it should have categories, raise the budget, "
         'list the values that you know, or write ignore = ["case", "spaces"]'
     )
     if not levels:
         known = "only the values that the draft lists have levels" if _known(column) else "all of them are in other"
-        return f"no further value is common enough to be shown ({reach}), so {known}; {advice}"
+        return f"no value is common enough to be shown ({reach}), so {known}; {advice}"
     text = f"{levels:,} value{'s' if levels > 1 else ''} found; {reach}"
     if missed is None:
         return text
-    text += f"; about {missed:.0%} of the values that the draft does not list are in other"
+    counted = "rows" if rows_alone else "values counted"
+    listed = " apart from those with listed values" if _known(column) else ""
+    if missed < NEARLY_NONE_MISSED:
+        return f"{text}; nearly all {counted}{listed} {'hold one of' if rows_alone else 'are among'} them"
+    text += f"; about {missed:.0%} of the {counted}{listed} {'hold other values' if rows_alone else 'are others'}"
     return f"{text}; {advice}" if missed > MOST_MISSED else text
