@@ -44,8 +44,9 @@ OPTIONAL_PARTS = (
 def doctor(as_json: bool) -> None:
     """Check this installation, and that its noise is exact.
 
-    Says what is installed and how to get what is missing, and tests the noise that this machine draws against its exact law, which takes
-    some seconds. Reads no data and spends nothing. Exit code 1 means that the noise is not as it should be.
+    Says what is installed and how to get what is missing, and tests the noise that this machine draws against its exact
+    law, which takes some seconds. Reads no data and spends nothing. Exit code 1 means that the noise is not as it
+    should be.
     """
     from rich.console import Console
     from rich.text import Text
