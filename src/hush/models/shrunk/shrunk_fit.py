@@ -9,9 +9,10 @@ the margins that were found before it:
   independent; in the tree, columns are independent given those between them;
 - a larger table: the table of largest entropy with the margins of the smaller tables.
 
-Pairs may also be predicted by relaxed rows, which see structure that no tree has. Both estimates are mixed. Their
-weights come from two copies of the measured pairs with independent noise: estimates from the one copy are compared with
-the other, so that noise that an estimate follows does not count as success.
+Relaxed rows, fitted to all residuals at once, see structure that no tree has, and pool the noise of all tables. Columns
+are mixed with theirs, and pairs with pairs that are shrunk toward theirs. The shares come from two copies of the
+residuals with independent noise: estimates from the one copy are compared with the other, so that noise that an
+estimate follows does not count as success.
 
 Last, the tables are brought to agree exactly, as in `fit_locally`.
 
@@ -37,6 +38,7 @@ from hush.core.solution import SOLVED, Solution
 from hush.core.spanning_tree import spanning_tree
 from hush.inference.factors import Factors
 from hush.inference.nonnegative_tables import LocalPolytope
+from hush.linops import Dense, Kronecker
 from hush.models.fit_arguments import SMALLEST_TOTAL, checked_total
 from hush.models.local.local_fit import allowed_cells
 from hush.models.local.local_model import LocalModel
@@ -55,9 +57,11 @@ LEAST_FACTOR = 0.02  # by which neighbours may lower a prediction
 MOST_SMOOTHED_CELLS = 1 << 19  # of what was measured; with more, pairs are not predicted by neighbours
 LEAST_SHARE = 1e-9  # of the rows that a level keeps, so that no prediction is zero
 PAIR_SWEEPS, TABLE_SWEEPS = 50, 30  # of proportional fitting
-RELAXED_ROWS, RELAXED_ITERATIONS, RELAXED_TOLERANCE, RELAXED_RESTRAINT = 300, 150, 0.1, 0.3
+RELAXED_ROWS, RELAXED_ITERATIONS, RELAXED_TOLERANCE, RELAXED_RESTRAINT = 100, 150, 0.1, 0.6
+LARGEST_MISFIT = 2.0  # of relaxed rows, over that of the truth; a descent that ends above it has failed
+RELAXED_FITS = 3  # from different starts, whose mean follows less of the noise than each of them
 SECONDS_PER_NUMBER, SECONDS_PER_LEVEL = 0.4e-9, 15e-9  # of a relaxed row, for one iteration
-MOST_RELAXED_SECONDS = 0.6  # of one descent, of four; if relaxed rows need more, the tree predicts alone
+MOST_RELAXED_SECONDS = 0.2  # of one descent, of twelve; if relaxed rows need more, the tree predicts alone
 FEWEST_RELAXED_ITERATIONS = 40
 TREE_DOUBT = 0.01  # of what independence predicts: a tree predicts no less, so that no cell is ruled out
 SPLIT_VARIANCE = 0.25  # t^2 of the two copies: the one that is fitted has 1 + t^2 times the variance
@@ -177,11 +181,23 @@ def fit_shrunk(
 
     smooth = relaxed and sum(residual.values.size for residual in averages.values()) <= MOST_SMOOTHED_CELLS
     shrunk = _ShrunkTables(domain, averages, known, allowed, seed, smooth)
-    shrunk.columns([clique for clique in every if len(clique) == 1])
-    share = shrunk.pairs([clique for clique in every if len(clique) == 2], relaxed=relaxed)
+    columns, pairs = ([clique for clique in every if len(clique) == order] for order in (1, 2))
+    share = shrunk.columns_and_pairs(columns, pairs, relaxed=relaxed)
     for order in range(3, 1 + max(map(len, every), default=0)):
         shrunk.larger([clique for clique in every if len(clique) == order])
     return shrunk.agreeing(rules, share)
+
+
+def _nearest_share(
+    first: Mapping[Clique, Floats], second: Mapping[Clique, Floats], noisy: Mapping[Clique, ResidualAverage]
+) -> float:
+    """The share of the second estimate that brings a mixture of two nearest to noisy residuals, in noise variances."""
+    gained = moved = 0.0
+    for clique, residual in noisy.items():
+        gap = centred(second[clique] - first[clique])
+        gained += float(np.sum(gap * (residual.values - centred(first[clique])))) / residual.variance
+        moved += float(np.sum(gap**2)) / residual.variance
+    return min(max(gained / moved, 0.0), 1.0) if moved > 0 else 0.0
 
 
 @dataclass(slots=True)
@@ -222,44 +238,52 @@ class _ShrunkTables:
             table = self._permitted(clique, np.maximum(self.tables[clique], LEAST_SHARE * self.total))
             self.tables[clique] = table * (self.total / table.sum())
 
-    def pairs(self, cliques: Sequence[Clique], *, relaxed: bool) -> float:
-        """Pairs shrunk toward the tree, and toward relaxed rows if these help; returns the share of the latter."""
-        measured = {clique: self.averages[clique] for clique in cliques if clique in self.averages}
-        predicted = self._tree(cliques, measured)
-        found = self._shrunk(predicted, measured, smooth=self.smooth)
-        rows = self._relaxed(measured) if relaxed and len(measured) > 1 else None
-        share = 0.0
-        if rows is not None:
-            # Two copies of the residuals with independent noise; see `noise_split`.
-            generator = np.random.Generator(np.random.PCG64(self.seed))
-            t = math.sqrt(SPLIT_VARIANCE)
-            fitted, compared = {}, {}
-            for clique, residual in measured.items():
-                normal = np.asarray(generator.standard_normal(residual.values.shape))
-                z = centred(math.sqrt(residual.variance) * normal)
-                fitted[clique] = ResidualAverage(residual.values + t * z, residual.variance * (1 + SPLIT_VARIANCE))
-                compared[clique] = residual.values - z / t
-            by_tree = self._shrunk(self._tree(cliques, fitted), fitted)
-            by_rows = self._shrunk(self._relaxed(fitted) or {}, fitted)
-            # The share that brings the mixture nearest to the other copy, in standard deviations of its noise.
-            gained = moved = 0.0
-            for clique, residual in measured.items():
-                gap = centred(by_rows[clique] - by_tree[clique]) / residual.variance
-                gained += float(np.sum(gap * (compared[clique] - centred(by_tree[clique]))))
-                moved += float(np.sum(gap**2)) * residual.variance
-            # The noise of the other copy moves the gain by this much, so that a smaller gain proves nothing.
-            doubt = math.sqrt(moved * (1 + 1 / SPLIT_VARIANCE))
-            share = min(max((gained - doubt) / moved, 0.0), 1.0) if moved > 0 else 0.0
-            by_rows = self._shrunk(rows, measured, smooth=self.smooth)
-            found |= {clique: (1 - share) * found[clique] + share * by_rows[clique] for clique in measured}
-        self.tables.update(found)
+    def columns_and_pairs(self, columns: Sequence[Clique], pairs: Sequence[Clique], *, relaxed: bool) -> float:
+        """Columns, then pairs, both mixed with relaxed rows; returns the share of these in pairs."""
+        self.columns(columns)
+        rows = self._relaxed([*columns, *pairs]) if relaxed else None
+        copy, compared = self._split() if rows else (self, {})
+        rows_of_copy = copy._relaxed([*columns, *pairs]) if rows else None
+        if rows is None or rows_of_copy is None:
+            self.tables.update(self._shrunk(self._tree(pairs), smooth=self.smooth))
+            return 0.0
+        # Columns first, since pairs keep to them.
+        copy.columns(columns)
+        share = _nearest_share(copy.tables, rows_of_copy, {c: compared[c] for c in columns if c in compared})
+        for tables, others in ((self.tables, rows), (copy.tables, rows_of_copy)):
+            tables.update({clique: (1 - share) * tables[clique] + share * others[clique] for clique in columns})
+        # Pairs that were not measured keep to the tree: rows have accidental associations there.
+        measured = [clique for clique in pairs if clique in compared]
+        found = []
+        for estimate, others in ((copy, rows_of_copy), (self, rows)):
+            by_tree = estimate._shrunk(estimate._tree(pairs), smooth=estimate.smooth)
+            predicted = {clique: estimate._fitted(clique, others[clique], PAIR_SWEEPS) for clique in measured}
+            found.append((by_tree, estimate._shrunk(predicted, smooth=estimate.smooth)))
+        share = _nearest_share(*found[0], {clique: compared[clique] for clique in measured})
+        by_tree, by_rows = found[1]
+        self.tables.update(by_tree)
+        self.tables.update({c: (1 - share) * by_tree[c] + share * by_rows[c] for c in measured})
         return share
+
+    def _split(self) -> tuple[_ShrunkTables, dict[Clique, ResidualAverage]]:
+        """Tables to be found from a copy with more noise, and the other copy, whose noise is independent, to compare.
+
+        See `noise_split`.
+        """
+        generator = np.random.Generator(np.random.PCG64(self.seed))
+        t = math.sqrt(SPLIT_VARIANCE)
+        fitted: dict[Clique, ResidualAverage] = {}
+        compared: dict[Clique, ResidualAverage] = {}
+        for clique, residual in self.averages.items():
+            normal = np.asarray(generator.standard_normal(residual.values.shape))
+            z = centred(math.sqrt(residual.variance) * normal)
+            fitted[clique] = ResidualAverage(residual.values + t * z, residual.variance * (1 + SPLIT_VARIANCE))
+            compared[clique] = ResidualAverage(residual.values - z / t, residual.variance * (1 + 1 / SPLIT_VARIANCE))
+        return replace(self, averages=fitted, smooth=False, tables={}), compared
 
     def larger(self, cliques: Sequence[Clique]) -> None:
         """Tables of one order shrunk toward those of largest entropy with the margins of smaller tables."""
-        predicted = {clique: self._fitted(clique, None, TABLE_SWEEPS) for clique in cliques}
-        measured = {clique: self.averages[clique] for clique in cliques if clique in self.averages}
-        self.tables.update(self._shrunk(predicted, measured))
+        self.tables.update(self._shrunk({clique: self._fitted(clique, None, TABLE_SWEEPS) for clique in cliques}))
 
     def agreeing(self, rules: Sequence[Constraint], relaxed_share: float) -> Solution[LocalModel]:
         """The tables that are inside no other, brought to agree exactly."""
@@ -275,7 +299,7 @@ class _ShrunkTables:
         model = LocalModel.of_tables(factors, nearest.counts, self.total, rules, seed=self.seed)
         return Solution(value=model, status=status, stats=stats)
 
-    def _tree(self, cliques: Sequence[Clique], measured: Mapping[Clique, ResidualAverage]) -> dict[Clique, Floats]:
+    def _tree(self, cliques: Sequence[Clique]) -> dict[Clique, Floats]:
         """Every pair as the tree of the strongest measured pairs predicts it; pairs of the tree as independent.
 
         The table of two columns in the tree follows from the tables along the path between them: multiply the
@@ -285,7 +309,7 @@ class _ShrunkTables:
         for a, b in cliques:
             independent[a, b] = self._permitted((a, b), np.outer(self.tables[a,], self.tables[b,]) / self.total)
         # The spanning tree of the pairs that move farthest from independence, once shrunk.
-        shrunk = self._shrunk({clique: independent[clique] for clique in measured}, measured)
+        shrunk = self._shrunk({clique: independent[clique] for clique in cliques if clique in self.averages})
         strength = {clique: float(np.abs(table - independent[clique]).sum()) for clique, table in shrunk.items()}
         neighbours: dict[str, list[tuple[str, Floats]]] = {name: [] for name in self.domain}
         edges = spanning_tree(sorted(strength, key=lambda clique: -strength[clique]))
@@ -309,41 +333,50 @@ class _ShrunkTables:
                             predicted[start, name] = self._permitted((start, name), possible)
         return predicted
 
-    def _relaxed(self, measured: Mapping[Clique, ResidualAverage]) -> dict[Clique, Floats] | None:
-        """The measured pairs as relaxed rows predict them, which are fitted to all of them; None if that is slow."""
-        numbers = sum(residual.values.size for residual in measured.values())
+    def _relaxed(self, cliques: Sequence[Clique]) -> dict[Clique, Floats] | None:
+        """Columns and pairs of relaxed rows fitted to all residuals, the mean of several fits; None if that is slow."""
+        measured = [clique for clique in cliques if clique in self.averages]
+        numbers = sum(self.averages[clique].values.size for clique in measured)
         seconds = RELAXED_ROWS * (numbers * SECONDS_PER_NUMBER + sum(self.domain.shape) * SECONDS_PER_LEVEL)
         iterations = int(MOST_RELAXED_SECONDS / seconds)
-        if iterations < FEWEST_RELAXED_ITERATIONS or self.allowed:
+        pairs = sum(len(clique) == 2 for clique in measured)
+        if iterations < FEWEST_RELAXED_ITERATIONS or self.allowed or pairs < 2:
             return None
-        noisy = []
-        for clique, table in self.tables.items():
-            if len(clique) == 1 and clique in self.averages:
-                noisy.append(Measurement(clique, table, math.sqrt(self.averages[clique].variance)))
-        for clique, residual in measured.items():
-            noisy.append(Measurement(clique, self._unbiased(clique, None, residual), math.sqrt(residual.variance)))
-        fitted = fit_relaxed(
-            self.domain,
-            noisy,
-            total=self.total,
-            rows=RELAXED_ROWS,
-            tolerance=RELAXED_TOLERANCE,
-            iterations=min(iterations, RELAXED_ITERATIONS),
-            restraint=RELAXED_RESTRAINT,
-            seed=self.seed,
-        )
-        return {
-            clique: self._fitted(clique, table, PAIR_SWEEPS) for clique, table in fitted.value.many(measured).items()
-        }
+        from scipy.linalg import helmert
 
-    def _shrunk(
-        self, predicted: Mapping[Clique, Floats], measured: Mapping[Clique, ResidualAverage], *, smooth: bool = False
-    ) -> dict[Clique, Floats]:
+        noisy = []
+        freedom = 0
+        for clique in measured:
+            residual, sizes = self.averages[clique], self.domain.sizes(clique)
+            stddev = math.sqrt(residual.variance)
+            freedom += math.prod(size - 1 for size in sizes)
+            if len(clique) == 1:
+                noisy.append(Measurement(clique, residual.values + self.total / residual.values.size, stddev))
+            else:  # the residual in independent numbers, without the sums that are zero
+                contrasts = Kronecker([Dense(helmert(size)) for size in sizes])
+                noisy.append(Measurement(clique, contrasts @ residual.values.ravel(), stddev, contrasts))
+        fits = [
+            fit_relaxed(
+                self.domain,
+                noisy,
+                total=self.total,
+                rows=RELAXED_ROWS,
+                tolerance=RELAXED_TOLERANCE,
+                iterations=min(iterations, RELAXED_ITERATIONS),
+                restraint=RELAXED_RESTRAINT,
+                seed=self.seed + number,
+            )
+            for number in range(RELAXED_FITS)
+        ]
+        near = [fit.value.many(cliques) for fit in fits if fit.stats["value"] <= LARGEST_MISFIT * freedom / 2]
+        return {clique: np.mean([tables[clique] for tables in near], axis=0) for clique in cliques} if near else None
+
+    def _shrunk(self, predicted: Mapping[Clique, Floats], *, smooth: bool = False) -> dict[Clique, Floats]:
         """The predicted tables, those that were measured shrunk toward their predictions; fitted to their margins.
 
         With `smooth`, neighbours of ordered columns may predict the cells of pairs.
         """
-        listed = [clique for clique in predicted if clique in measured]
+        listed = [clique for clique in predicted if clique in self.averages]
         generator = np.random.Generator(np.random.PCG64(COMPARISON_SEED))
         cells = []
         for clique in listed:
@@ -351,8 +384,8 @@ class _ShrunkTables:
             for axis in range(len(clique)):  # a cell is at most as large as each of its margins
                 margin = self.tables[clique[:axis] + clique[axis + 1 :]]
                 most = np.minimum(most, np.expand_dims(margin, axis))
-            noisy = self._unbiased(clique, predicted[clique], measured[clique])
-            variance = self._cell_variance(clique, measured[clique].variance)
+            noisy = predicted[clique] - centred(predicted[clique]) + self.averages[clique].values
+            variance = self._cell_variance(clique)
             known = NoisyCells(noisy.ravel(), predicted[clique].ravel(), most.ravel(), variance)
             if smooth:
                 chosen = best_prediction(partial(self._smoothed, clique, predicted[clique], variance), known, generator)
@@ -390,16 +423,9 @@ class _ShrunkTables:
                 choices.append(self._fitted(clique, predicted * factors, SMOOTH_SWEEPS).ravel())
         return choices
 
-    def _unbiased(self, clique: Clique, predicted: Floats | None, residual: ResidualAverage) -> Floats:
-        """The table with the margins found before, and the measured residual."""
-        if predicted is None:
-            predicted = np.outer(self.tables[clique[:1]], self.tables[clique[1:]]) / self.total
-        return np.asarray(predicted - centred(predicted) + residual.values)
-
-    def _cell_variance(self, clique: Clique, variance: float | None = None) -> float:
+    def _cell_variance(self, clique: Clique) -> float:
         """The variance of the noise of a cell after it was centred."""
-        given = self.averages[clique].variance if variance is None else variance
-        return given * math.prod(1 - 1 / size for size in self.domain.sizes(clique))
+        return self.averages[clique].variance * math.prod(1 - 1 / size for size in self.domain.sizes(clique))
 
     def _fitted(self, clique: Clique, start: Floats | None, sweeps: int) -> Floats:
         """A table brought to the margins of the smaller tables, from the start or from a uniform table."""
