@@ -139,7 +139,7 @@ def test_help_is_a_command_too(names: list[str]) -> None:
     ("names", "said"),
     [
         (["plann"], "no command 'plann'; did you mean plan?"),
-        (["schema", "zzz"], "no command 'zzz'; known: check, convert, draft"),
+        (["schema", "zzz"], "no command 'zzz'; known: check, convert, discover, draft"),
         (["plan", "draft"], "no command 'draft'; known: none"),
     ],
 )

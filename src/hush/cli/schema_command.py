@@ -149,10 +149,10 @@ def discover(
     book: LedgerOptions,
     output: OutputOptions,
 ) -> None:
-    """Find what DRAFT leaves open in the rows of DATA, and spend the budget.
+    """Find what DRAFT leaves open; spends the budget.
 
-    DATA is what `hush release` takes. DRAFT is a schema in which columns say bounds = "discover", bins = "discover" or
-    levels = "discover". Writes a schema that is public from then on.
+    Looks in the rows of DATA, which is what `hush release` takes. DRAFT is a schema in which columns say bounds =
+    "discover", bins = "discover" or levels = "discover". Writes a schema that is public from then on.
     """
     from rich.console import Console
 

@@ -30,7 +30,7 @@ def require_studio() -> None:
 def studio(
     data: str | None, table: str | None, ledger: Path | None, project: Path | None, port: int, no_browser: bool
 ) -> None:
-    """Plan, release and explore in a browser, on this machine.
+    """Plan, release and explore in a browser.
 
     Opens a page that only this browser can use. DATA is a file, a folder of Parquet, or the address of a database;
     without it, the page asks. Rows are read when you confirm a release, and never shown.
@@ -72,7 +72,7 @@ def studio(
     help="Requests per second of one visitor, in the long run; 0 for no limit, such as behind a proxy that has one.",
 )
 def serve(release: Path, host: str, port: int, title: str | None, most_rows: int, rate: float) -> None:
-    """Let others ask RELEASE: a read-only page and a JSON API.
+    """Let others ask RELEASE: a page and an API.
 
     Opens nothing but RELEASE, and costs no privacy. The page has tables, SQL, synthetic rows and the report; /api
     describes the API. For the public, put a proxy with TLS in front.
