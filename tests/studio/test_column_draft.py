@@ -87,7 +87,7 @@ def test_columns_that_are_left_out_or_to_be_discovered() -> None:
     ready = ColumnDraft(name="c", kind="boolean")
     assert [state_of(d).state for d in (unused, marked, ready)] == ["left out", "discover", "ready"]
     assert schema_of(ProjectFile(columns=[unused, ready])).domain.attributes == ("c",)
-    with pytest.raises(SchemaError, match="'b' is marked for private discovery, which this version cannot do yet"):
+    with pytest.raises(SchemaError, match="'b' is marked for private discovery; find what is open"):
         schema_of(ProjectFile(columns=[unused, marked, ready]))
     with pytest.raises(SchemaError, match="no column is used"):
         schema_of(ProjectFile(columns=[unused]))

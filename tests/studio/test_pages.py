@@ -92,8 +92,8 @@ def test_what_was_typed_is_kept_while_it_is_wrong(owner: Visitor, studio: OwnerS
 def test_marked_columns_are_refused_with_what_to_do(owner: Visitor) -> None:
     marked = {"action": "bulk", "chosen": ["1"], "bulk-action": "discover"}
     assert owner.fill("/columns", PEOPLE_COLUMNS | marked).status == 303
-    reply = owner.fill("/columns", {"action": "next"})
-    assert "'age' is marked for private discovery" in reply.page.alerts[0]
+    assert owner.fill("/columns", {"action": "next"}).location == "/people"
+    assert "'age' is marked for private discovery" in owner.get("/confirm").page.alerts[0]
 
 
 def test_no_page_shows_a_row_but_the_check_that_says_so(owner: Visitor, tmp_path: Path) -> None:

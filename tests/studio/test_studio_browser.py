@@ -146,7 +146,15 @@ def test_the_whole_way(browser: Browser, folder: Path) -> None:
         browser.open(f"{base}/ledger")
         assert "One more release like people-1.hush would cost" in browser.run("document.body.textContent")
         check(browser)
-        browser.open(f"{base}/releases")
+        for path in ("/releases", "/discovery"):
+            browser.open(base + path)
+            check(browser)
+        browser.open(f"{base}/columns")
+        browser.click("[name=c0-discover]")
+        browser.type("[name=c0-low]", "")
+        browser.go("[value=save]", "/columns")
+        browser.go("main .notice a", "/discovery")
+        assert "Spend epsilon 0.2 at delta 1e-09 and discover" in browser.run("document.body.textContent")
         check(browser)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec.structs import replace
 from starlette.datastructures import FormData, QueryParams
 from starlette.responses import HTMLResponse, Response
@@ -23,7 +25,7 @@ from hush.studio.owner import OwnerStudio
 from hush.studio.planned import Effect, Planned, budget_words, number, share_words
 from hush.studio.project import ProjectFile, TypedBudget, digest
 from hush.studio.same_work import same_commands, same_script
-from hush.studio.spending import ShownPlan, free_name, project_digest
+from hush.studio.spending import free_name, project_digest, release_spending
 
 STARTED_LEDGER = "The first release starts the ledger, which then holds the cap for all releases of these people."
 
@@ -119,8 +121,9 @@ def effect_markup(studio: OwnerStudio, typed: TypedBudget | None) -> Markup:
     """What a budget would buy; while it is not known yet, that it is being planned."""
     if typed is None:
         return tag("p", "Planning, which may take some seconds ...", class_="loading")
+    ledger = studio.ledger(studio.state)
     try:
-        planned = studio.planner.planned(studio.state, typed)
+        planned = studio.planner.planned(studio.state, typed, ledger)
     except HushError as error:
         return notice(str(error))
     plan = planned.plan
@@ -136,7 +139,6 @@ def effect_markup(studio: OwnerStudio, typed: TypedBudget | None) -> Markup:
             f"{attack} cases; a coin is right in 50",
         ),
     ]
-    ledger = studio.ledger(studio.state)
     if ledger is not None and not plan.payable(ledger):
         facts.append(("Ledger", "has not that much left; spend less, or raise the cap on its page"))
     warnings = [notice(readable(warning, 500)) for warning in planned.warnings]
@@ -236,7 +238,7 @@ def show_confirm(studio: OwnerStudio, message: str | None = None) -> str:
     """The page that says in words what would be charged, with the button that charges it."""
     state = studio.state
     try:
-        planned = studio.planner.planned(state)
+        planned = studio.planner.planned(state, ledger=studio.ledger(state))
         cap = cap_of(studio, state, planned.plan.budget)
     except HushError as error:
         body = join(notice(str(error)), tag("p", "Something is still missing. The steps above lead to every page."))
@@ -244,8 +246,9 @@ def show_confirm(studio: OwnerStudio, message: str | None = None) -> str:
     plan, ledger = planned.plan, studio.ledger(state)
     folder = studio.project.path.absolute().parent
     name = free_name(state, studio.stem, folder)
-    shown = ShownPlan(
-        planned=planned,
+    shown = release_spending(
+        planned,
+        partial(studio.open_table, state, planned.schema),
         name=name,
         output=folder / name,
         ledger=studio.ledger_path(state),

@@ -18,6 +18,8 @@ from hush.render.text_table import counted
 from hush.schema import Schema
 from hush.schema.column import Column
 from hush.schema.column_kinds import KINDS
+from hush.schema.discovery_draft import Draft, OpenColumn, read_draft_column
+from hush.schema.provenance import DISCOVER, DISCOVERED, Discovery
 from hush.schema.rules import read_rules
 from hush.schema.schema_toml import entries_of, entry, parse_toml, read_column, write_toml
 from hush.schema.section import SchemaSection
@@ -60,9 +62,8 @@ DEFAULT_TEXTS = {
 }
 CLAMPED_KINDS = ("integer", "numeric", "date", "timestamp")
 MOST_PROBLEMS = 5  # named in one message
-DISCOVERY_REFUSED = (
-    "is marked for private discovery, which this version cannot do yet; write its bounds or values, or leave it out"
-)
+OPEN_KINDS = ("categorical", *CLAMPED_KINDS)  # that a discovery can find something of
+DISCOVERY_REFUSED = "is marked for private discovery; find what is open on the page of discovery, or write it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,8 @@ def draft_of(column: Column | Stamp) -> ColumnDraft:
             texts[key] = ", ".join(entries.pop(key))
         elif value is not None and not isinstance(value, list):
             texts[key] = str(entries.pop(key))
+    if column.discovered is not None:
+        entries[DISCOVERED] = column.discovered.entries()
     more = "\n".join(entry(key, value) for key, value in entries.items())
     return ColumnDraft(name=column.name, kind=kind, texts=texts, more=more, **flags)
 
@@ -112,9 +115,16 @@ def drafts_of(schema: Schema) -> list[ColumnDraft]:
 
 
 def rules_of(schema: Schema) -> str:
-    """The rules of a schema as lines of TOML."""
-    start = re.search(r"^\[\[", write_toml(schema), re.MULTILINE)
-    return write_toml(schema)[start.start() :] if start else ""
+    """The rules of a schema, and the discovery that it comes from, as lines of TOML."""
+    text = write_toml(schema)
+    start = re.search(r"^\[(\[|discovery\])", text, re.MULTILINE)
+    return text[start.start() :] if start else ""
+
+
+def with_discovery(rules: str, found: Schema) -> str:
+    """The rules of a project, with the discovery of a schema that has no rules of its own."""
+    start = re.search(r"^\[discovery\]", rules, re.MULTILINE)
+    return "\n".join(part for part in (rules[: start.start()] if start else rules, rules_of(found)) if part)
 
 
 def state_of(draft: ColumnDraft, unit: str = "") -> ColumnState:
@@ -123,18 +133,60 @@ def state_of(draft: ColumnDraft, unit: str = "") -> ColumnState:
         return ColumnState("left out", "the id of the people to protect")
     if not draft.used:
         return ColumnState("left out", draft.note or "left out")
-    if draft.discover:
-        return ColumnState("discover", "its bounds or values are to be found with a part of the budget")
+    if draft.discover and draft.kind in OPEN_KINDS:
+        try:
+            open_column(draft)
+        except HushError as error:
+            return ColumnState("unfinished", _about(draft, error))
+        return ColumnState("discover", "what is not written here is found with a part of the budget")
     lacking = [WORDS_OF_FIELDS[key] for key in REQUIRED.get(draft.kind, ()) if not draft.texts.get(key, "").strip()]
     if lacking and not draft.more:
         return ColumnState("unfinished", f"write {' and '.join(lacking)}")
     try:
         made = read_column(draft.name, _entries(draft))
     except HushError as error:
-        text = str(error).removeprefix(f"column {draft.name!r}").removeprefix(":").strip()
-        return ColumnState("unfinished", text)
+        return ColumnState("unfinished", _about(draft, error))
     columns = made.columns if isinstance(made, Stamp) else (made,)
     return ColumnState("ready", counted(math.prod(column.size for column in columns), "level"), made)
+
+
+def without_provenance(more: str) -> str:
+    """Further entries of a column without what a discovery found, which an edit of the column makes untrue."""
+    entries = {key: value for key, value in parse_toml(more).items() if key != DISCOVERED}
+    return "\n".join(entry(key, value) for key, value in entries.items())
+
+
+def open_column(draft: ColumnDraft) -> Column | Stamp | OpenColumn:
+    """A marked draft with open entries where nothing was typed; a column of a schema if its kind leaves none open."""
+    entries = _entries(draft)
+    ends = ("start", "end") if draft.kind in ("date", "timestamp") else ("low", "high")
+    if draft.kind == "categorical":
+        entries["levels"] = DISCOVER
+    elif draft.kind in CLAMPED_KINDS:
+        if not all(end in entries for end in ends):
+            entries = {key: value for key, value in entries.items() if key not in ends} | {"bounds": DISCOVER}
+        if draft.kind in ("integer", "numeric"):
+            entries.setdefault("bins", DISCOVER)
+    return read_draft_column(draft.name, entries)
+
+
+def marked_columns(project: ProjectFile) -> list[str]:
+    """The names of columns that are to be discovered."""
+    return [draft.name for draft in project.columns if state_of(draft, project.people.unit).state == "discover"]
+
+
+def discovery_draft(project: ProjectFile) -> Draft:
+    """The draft whose open entries a discovery finds; SchemaError names columns that lack something else."""
+    columns: dict[str, Column | Stamp | OpenColumn] = {}
+    for draft in project.columns:
+        state = state_of(draft, project.people.unit)
+        if state.state == "unfinished":
+            raise SchemaError(f"column {shown(draft.name)}: {state.text}")
+        if state.state == "discover":
+            columns[draft.name] = open_column(draft)
+        elif state.made is not None:
+            columns[draft.name] = state.made
+    return Draft.of(columns, unit=unit_of(project))
 
 
 def schema_of(project: ProjectFile) -> Schema:
@@ -154,11 +206,10 @@ def schema_of(project: ProjectFile) -> Schema:
         raise SchemaError("; ".join(problems[:MOST_PROBLEMS]) + more)
     if not made:
         raise SchemaError("no column is used; use at least one on the page of columns")
-    schema = Schema(made, unit=unit_of(project))
-    if not project.rules:
-        return schema
-    known = {name for column in schema for name in (column.name, column.source)}
     document = parse_toml(project.rules)
+    run = document.pop("discovery", None)
+    schema = Schema(made, unit=unit_of(project), discovery=None if run is None else Discovery.read(run))
+    known = {name for column in schema for name in (column.name, column.source)}
     kept = {
         kind: [rule for rule in rules if set(rule.get("columns", ())) | {*_determined(rule)} <= known]
         for kind, rules in document.items()
@@ -236,6 +287,11 @@ def _parsed(key: str, text: str, expected: str) -> Any:
     if set(document) != {"value"} or isinstance(document["value"], str | list | dict | bool):
         raise SchemaError(f"{key}: {shown(text)}: expected {expected}")
     return document["value"]
+
+
+def _about(draft: ColumnDraft, error: HushError) -> str:
+    """A message about a column, beside the name of the column."""
+    return str(error).removeprefix(f"column {draft.name!r}").removeprefix(":").strip()
 
 
 def _is_line(value: object) -> bool:

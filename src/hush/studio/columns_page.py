@@ -21,15 +21,19 @@ from hush.render.labels import named, readable
 from hush.render.markup import Markup, join, tag
 from hush.render.text_table import counted
 from hush.schema import Schema
+from hush.schema.provenance import DISCOVERED
 from hush.studio.column_draft import (
     ALL_FIELDS,
     COLUMN_KINDS,
     DEFAULT_TEXTS,
     ColumnState,
+    discovery_draft,
     drafts_of,
+    marked_columns,
     rules_of,
     schema_of,
     state_of,
+    without_provenance,
 )
 from hush.studio.guard import back_to
 from hush.studio.layout import (
@@ -45,7 +49,7 @@ from hush.studio.layout import (
     void,
 )
 from hush.studio.owner import OwnerStudio
-from hush.studio.project import ColumnDraft, digest
+from hush.studio.project import ColumnDraft, ProjectFile, digest
 from hush.tables.dry_run import DryRun, dry_run
 
 KIND_CHOICES = [(kind, kind) for kind in COLUMN_KINDS]
@@ -105,13 +109,24 @@ def show_columns(studio: OwnerStudio, message: str | Markup | None = None) -> st
         id="columns-form",
     )
     return owner_page(
-        join(body, schema_files(studio), check_form()),
+        join(to_discovery(state), body, schema_files(studio), check_form()),
         title="Describe the columns",
         current="/columns",
         dataset=studio.dataset_name,
         done=studio.steps_done(state),
         wide=True,
         message=message,
+    )
+
+
+def to_discovery(state: ProjectFile) -> Markup | None:
+    """The way to discovery, if columns are marked for it."""
+    marked = marked_columns(state)
+    if not marked:
+        return None
+    link = tag("a", "Find what is open", href="/discovery")
+    return notice(
+        join(f"{counted(len(marked), 'column')} to discover. ", link, " once the other columns are ready."), kind="good"
     )
 
 
@@ -277,7 +292,11 @@ def save_columns(studio: OwnerStudio, fields: FormData) -> Response:
     studio.project.replace_checked(str(fields.get("seen", "")), "columns", drafts)
     if action != "next":
         return back_to("/columns")
-    schema_of(studio.state)  # says what is missing
+    state = studio.state
+    if marked_columns(state):
+        discovery_draft(state)  # says what else is missing
+    else:
+        schema_of(state)
     return back_to("/people")
 
 
@@ -292,10 +311,13 @@ def typed_draft(draft: ColumnDraft, index: int, fields: FormData) -> ColumnDraft
         texts = {name: text or DEFAULT_TEXTS.get(kind, {}).get(name, "") for name, text in texts.items()}
     flags = {name: f"{key}-{name}" in fields for name in ("used", "discover", "missing", "clamp", "other")}
     more = str(fields.get(f"{key}-more", "")).replace("\r\n", "\n").strip()
+    texts = {name: text for name, text in texts.items() if text}
+    if DISCOVERED in more and more == draft.more and (texts, kind) != (draft.texts, draft.kind):
+        more = without_provenance(more)
     return ColumnDraft(
         name=draft.name,
         kind=kind if kind in COLUMN_KINDS else draft.kind,
-        texts={name: text for name, text in texts.items() if text},
+        texts=texts,
         more=more,
         note="" if flags["used"] else draft.note,
         **flags,

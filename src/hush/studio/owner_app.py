@@ -24,6 +24,7 @@ from hush.render.markup import join, tag
 from hush.studio.budget_page import save_budget, show_budget, show_confirm, show_effect, spend
 from hush.studio.columns_page import import_schema, owner_check, save_columns, schema_download, show_columns
 from hush.studio.data_page import save_data, show_data
+from hush.studio.discovery_page import show_discovery, show_discovery_of, spend_discovery
 from hush.studio.guard import HOST, BodyTooLarge, Guard
 from hush.studio.layout import button, form, hidden, notice, outside_page, studio_script, studio_stylesheet
 from hush.studio.owner import NoData, OwnerStudio
@@ -49,6 +50,8 @@ def owner_app(studio: OwnerStudio) -> Starlette:
         Route("/columns/check", pages.post(show_columns, owner_check), methods=["POST"]),
         Route("/columns/schema.toml", pages.get(lambda request: schema_download(studio))),
         *pages.step("/people", show_people, save_people),
+        Route("/discovery", pages.get(lambda request: show_discovery_of(studio, request.query_params))),
+        Route("/discovery", pages.post(show_discovery, spend_discovery), methods=["POST"]),
         *pages.step("/questions", show_questions, save_questions),
         *pages.step("/budget", show_budget, save_budget),
         Route("/budget/effect", pages.get(lambda request: show_effect(studio, request.query_params))),

@@ -29,6 +29,7 @@ from hush.workloads.workload_text import NAME_PATTERN, parse_workload
 
 if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan
+    from hush.privacy.ledger import Ledger
 
 TWO_SIDED_95 = 1.959964  # quantile of the normal distribution: a 95 % interval is ± this many standard errors
 MOST_PLANS = 4  # that are kept
@@ -69,6 +70,7 @@ class Planned:
     goal: str
     plan: Plan
     rows: int | None  # as the owner states, publicly
+    other_noise: bool = False  # than `auto` would take, since the ledger has room for this kind alone
 
     @property
     def effects(self) -> list[Effect]:
@@ -145,8 +147,11 @@ class Planner:
         self._kept: OrderedDict[str, Plan] = OrderedDict()
         self._planning = threading.Lock()
 
-    def planned(self, project: ProjectFile, typed: TypedBudget | None = None) -> Planned:
-        """The plan of a project for its budget, or for another; HushError says what is missing."""
+    def planned(self, project: ProjectFile, typed: TypedBudget | None = None, ledger: Ledger | None = None) -> Planned:
+        """The plan of a project for its budget, or for another; HushError says what is missing.
+
+        If a ledger has room for the other kind of noise alone, the plan takes that.
+        """
         typed = project.budget if typed is None else typed
         schema, rows = schema_of(project), stated_rows(project)
         text = workload_text(project.questions, schema)
@@ -154,7 +159,12 @@ class Planner:
         first = Budget(epsilon=1.0, delta=number(typed.delta, "delta", "1e-9"))
         base = self._base(schema, workload, text, project.questions.goal, first)
         budget = budget_of(typed, base)
-        return Planned(schema, text, project.questions.goal, base.with_budget(budget), rows)
+        chosen = base.with_budget(budget)
+        if ledger is not None and base.alternative is not None and not chosen.payable(ledger):
+            other = base.alternative.with_budget(budget)
+            chosen = other if other.payable(ledger) else chosen
+        other_noise = chosen.mechanism != base.mechanism or (chosen.epsilon is None) != (base.epsilon is None)
+        return Planned(schema, text, project.questions.goal, chosen, rows, other_noise)
 
     def _base(self, schema: Schema, workload: Workload, text: str, goal: str, budget: Budget) -> Plan:
         """The optimised plan, for any budget of the same notion of privacy."""

@@ -11,10 +11,12 @@ from starlette.datastructures import FormData
 from starlette.responses import Response, StreamingResponse
 
 from hush.core.errors import HushError
+from hush.mechanisms.release_job import partial_file
 from hush.privacy.ledger import Ledger
 from hush.render.labels import readable
 from hush.render.markup import Markup, join, tag
 from hush.render.text_table import counted
+from hush.studio.discovery_page import SCHEMA_ENDING, resume_discovery
 from hush.studio.guard import back_to
 from hush.studio.layout import button, form, notice, owner_page
 from hush.studio.owner import OwnerStudio
@@ -30,6 +32,9 @@ def show_progress(studio: OwnerStudio, name: str, message: str | None = None) ->
     entry, status = studio.state.entry(name), studio.spending.status(name)
     if status.state == "running":
         body = running_markup(name, status)
+    elif status.state == "done" and name.endswith(SCHEMA_ENDING):
+        text = notice(f"The discovery is complete. {readable(entry.message, 2000)}", kind="good")
+        body = join(text, tag("p", tag("a", "Look at the columns", href="/columns", class_="button", id="explore")))
     elif status.state == "done":
         text = notice("The release is complete. Nothing that you do with it costs anything further.", kind="good")
         body = join(text, tag("p", tag("a", "Explore it", href=f"/releases/{name}", class_="button", id="explore")))
@@ -37,7 +42,7 @@ def show_progress(studio: OwnerStudio, name: str, message: str | None = None) ->
         body = ended_markup(studio, entry, status)
     return owner_page(
         body,
-        title=f"Release {name}",
+        title=f"Discovery {name}" if name.endswith(SCHEMA_ENDING) else f"Release {name}",
         current="/releases",
         dataset=studio.dataset_name,
         done=studio.steps_done(studio.state),
@@ -77,6 +82,8 @@ def progress_words(status: Running) -> str:
 
 def ended_markup(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -> Markup:
     """A release that failed or was interrupted: what was charged, what is kept, and what can be done."""
+    if entry.name.endswith(SCHEMA_ENDING):
+        return ended_discovery(studio, entry, status)
     try:
         kept = studio.spending.kept(entry)
     except HushError as error:
@@ -103,6 +110,21 @@ def ended_markup(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -> M
     return join(notice(f"The release {state}. {' '.join(words)}"), *actions)
 
 
+def ended_discovery(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -> Markup:
+    """A discovery that failed or was interrupted."""
+    words = [readable(status.message or entry.message, 500)] if status.message or entry.message else []
+    actions = [tag("p", tag("a", "Back to the discovery", href="/discovery"))]
+    if partial_file(studio.project.file_of(entry)).exists():
+        words.append("What was paid for is kept. Going on pays for nothing twice.")
+        actions.insert(0, form(f"/releases/{entry.name}/resume", button("Go on with this discovery", id="resume")))
+    elif was_charged(entry):
+        words.append("It was charged before it stopped, and nothing was kept. hush does not charge again by itself.")
+    else:
+        words.append("Nothing was charged.")
+    state = "was interrupted" if entry.state == "interrupted" else "has failed"
+    return join(notice(f"The discovery {state}. {' '.join(words)}"), *actions)
+
+
 def was_charged(entry: ReleaseEntry) -> bool:
     """Whether the ledger has a charge of a release."""
     try:
@@ -121,7 +143,10 @@ def stop(studio: OwnerStudio, name: str, fields: FormData) -> Response:
 
 def resume(studio: OwnerStudio, name: str, fields: FormData) -> Response:
     """Go on with an interrupted release."""
-    studio.spending.resume(name)
+    if name.endswith(SCHEMA_ENDING):
+        resume_discovery(studio, name)
+    else:
+        studio.spending.resume(name)
     return back_to(f"/releases/{name}/progress")
 
 

@@ -26,7 +26,8 @@ from hush.files.atomic_write import write_whole
 from hush.files.codec import Stored, pack, unpack
 
 PROJECT_VERSION = 1
-PROJECT_ENDING, RELEASE_ENDING = ".studio", ".hush"
+PROJECT_ENDING = ".studio"
+KEPT_ENDINGS = (".hush", ".toml")  # of releases, and of schemas that were discovered
 LARGEST_PROJECT = 2**26  # bytes; a thousand columns with a thousand levels each
 EntryState = Literal["running", "interrupted", "failed", "done"]
 
@@ -197,7 +198,7 @@ class Project:
 
     def file_of(self, entry: ReleaseEntry) -> Path:
         """The file of a release: beside the project, whatever the project says."""
-        if Path(entry.name).name != entry.name or not entry.name.endswith(RELEASE_ENDING):
+        if Path(entry.name).name != entry.name or not entry.name.endswith(KEPT_ENDINGS):
             raise HushError(f"{self.path} names a release {entry.name!r}, which is no name of a release")
         return self.path.absolute().parent / entry.name
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from hush.core.errors import HushError, WorkloadError, shown
 from hush.render.labels import named, readable, table_name
 from hush.render.markup import Markup, join, tag
-from hush.studio.column_draft import schema_of, state_of, unit_of
+from hush.studio.column_draft import marked_columns, schema_of, state_of, unit_of
 from hush.studio.guard import back_to
 from hush.studio.layout import (
     button,
@@ -85,7 +85,7 @@ def save_people(studio: OwnerStudio, fields: FormData) -> Response:
         raise HushError(f"the data has no column {shown(people.unit)}; choose one of the list")
     unit_of(state)
     stated_rows(state)
-    return back_to("/questions")
+    return back_to("/discovery" if marked_columns(state) else "/questions")
 
 
 def show_questions(studio: OwnerStudio, message: str | None = None) -> str:

@@ -37,7 +37,9 @@ def show_releases(studio: OwnerStudio, message: str | None = None) -> str:
     state = studio.state
     rows = []
     for entry in reversed(state.releases):
-        page = f"/releases/{entry.name}" + ("" if entry.state == "done" else "/progress")
+        page = f"/releases/{entry.name}" + (
+            "" if entry.state == "done" and entry.name.endswith(".hush") else "/progress"
+        )
         link = tag("a", readable(entry.name, 60), href=page)
         rows.append((link, STATE_LABELS[entry.state], entry.started[:16].replace("T", " "), readable(entry.budget, 60)))
     body = (

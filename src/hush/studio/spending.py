@@ -18,8 +18,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import structs
 
@@ -43,19 +44,68 @@ class SpendingRefused(HushError):
     """A confirmation that does not belong to what would be charged now."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownPlan:
-    """A plan as the owner was shown it, with all that decides what is charged and where it is kept."""
+class SpendingWork(Protocol):
+    """What spends: the job of a release, or of a discovery."""
 
-    planned: Planned
+    @property
+    def status(self) -> JobStatus:
+        """How far it is."""
+
+    def run(self, reading: Callable[[float], None], on_start: Callable[[], None]) -> str:
+        """Read the rows, spend, and keep the result; what to tell the owner at the end."""
+
+    def stop(self) -> None:
+        """Stop after the next measurement."""
+
+
+class ReleaseWork:
+    """A release: its rows are read, then its job runs."""
+
+    def __init__(self, job: ReleaseJob, rows: Callable[[Callable[[float], None]], Table]) -> None:
+        self._job = job
+        self._rows = rows
+
+    @property
+    def status(self) -> JobStatus:
+        """How far the job is."""
+        return self._job.status
+
+    def run(self, reading: Callable[[float], None], on_start: Callable[[], None]) -> str:
+        """Read the rows and run the job."""
+        table = self._rows(reading)
+        reading(1.0)
+        self._job.run(table, on_start=on_start)
+        return ""
+
+    def stop(self) -> None:
+        """Stop after the next measurement."""
+        self._job.stop()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSpending:
+    """What the owner was shown, with all that decides what is charged and where it is kept."""
+
     name: str
     output: Path
+    budget: Budget
     ledger: Path
     dataset: str
     cap: Budget | None  # of a new ledger, or of people that are new to it
     seen: str  # the project without its releases
-    script: str
-    commands: str
+    work: Callable[[], SpendingWork]
+    script: str = ""
+    commands: str = ""
+
+
+def release_spending(planned: Planned, rows: Callable[[Callable[[float], None]], Table], **shown: Any) -> ShownSpending:
+    """The release of a plan, to be shown."""
+
+    def work() -> SpendingWork:
+        options = {name: shown[name] for name in ("output", "ledger", "dataset", "name")}
+        return ReleaseWork(ReleaseJob(planned.plan, **options), rows)
+
+    return ShownSpending(budget=planned.plan.budget, work=work, **shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +131,15 @@ class Spending:
     def __init__(self, project: Project, open_table: OpenTable) -> None:
         self._project = project
         self._open_table = open_table
-        self._shown: OrderedDict[str, ShownPlan] = OrderedDict()
+        self._shown: OrderedDict[str, ShownSpending] = OrderedDict()
         self._started: dict[str, str] = {}  # tokens that were used -> the name of their release
         self._lock = threading.Lock()
-        self._job: ReleaseJob | None = None
+        self._work: SpendingWork | None = None
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self.running: Running | None = None
 
-    def show(self, shown: ShownPlan) -> str:
+    def show(self, shown: ShownSpending) -> str:
         """Keep a plan until it is confirmed; the token stands for it."""
         token = secrets.token_urlsafe(24)
         with self._lock:
@@ -133,41 +183,40 @@ class Spending:
                 state="running",
                 ledger=str(shown.ledger),
                 dataset=shown.dataset,
-                budget=str(shown.planned.plan.budget),
+                budget=str(shown.budget),
                 started=datetime.now(UTC).isoformat(timespec="minutes"),
                 process=os.getpid(),
                 script=shown.script,
                 commands=shown.commands,
             )
             self._project.put_entry(entry)
-            job = ReleaseJob(
-                shown.planned.plan, output=shown.output, ledger=shown.ledger, dataset=shown.dataset, name=shown.name
-            )
-            self._start(job, entry, shown.planned.schema, state)
+            self._start(shown.work(), entry)
         return shown.name
 
     def resume(self, name: str) -> None:
         """Go on with an interrupted release; its measurements are paid for and kept."""
+        self._refuse_second_run()
+        state = self._project.read()
+        entry = state.entry(name)
+        release = self.kept(entry)
+        if release is None or not release.bounded:
+            raise SpendingRefused(f"nothing of {name} was kept that could be continued; plan another release")
+        if release.complete:
+            self._project.put_entry(structs.replace(entry, state="done", message=""))
+            return
+        output = self._project.file_of(entry)
+        job = ReleaseJob.resumed(release, output=output, ledger=entry.ledger, dataset=entry.dataset, name=entry.name)
+        self.go_on(entry, ReleaseWork(job, partial(self._open_table, state, release.schema)))
+
+    def go_on(self, entry: ReleaseEntry, work: SpendingWork) -> None:
+        """Start work again that was interrupted."""
         with self._lock:
             self._refuse_second_run()
-            state = self._project.read()
-            entry = state.entry(name)
-            release = self.kept(entry)
-            if release is None or not release.bounded:
-                raise SpendingRefused(f"nothing of {name} was kept that could be continued; plan another release")
-            if release.complete:
-                self._project.put_entry(structs.replace(entry, state="done", message=""))
-                return
+            if self._project.read().entry(entry.name) != entry:
+                raise SpendingRefused(f"{entry.name} went on in another tab; see how far it is")
             entry = structs.replace(entry, state="running", process=os.getpid(), message="")
             self._project.put_entry(entry)
-            job = ReleaseJob.resumed(
-                release,
-                output=self._project.file_of(entry),
-                ledger=entry.ledger,
-                dataset=entry.dataset,
-                name=entry.name,
-            )
-            self._start(job, entry, release.schema, state)
+            self._start(work, entry)
 
     def kept(self, entry: ReleaseEntry) -> Release | None:
         """What was measured for a release that did not end: its file, or its partial file."""
@@ -182,9 +231,9 @@ class Spending:
     def stop(self) -> None:
         """Ask the running release to stop after its next measurement."""
         self._stopping.set()
-        job = self._job
-        if job is not None:
-            job.stop()
+        work = self._work
+        if work is not None:
+            work.stop()
 
     def close(self, seconds: float = 30.0) -> None:
         """Stop, and wait until what was paid for is kept."""
@@ -195,13 +244,13 @@ class Spending:
 
     def status(self, name: str) -> Running:
         """How far a release is."""
-        running, job = self.running, self._job
+        running, work = self.running, self._work
         if running is None or running.name != name:
             entry = self._project.read().entry(name)
             return Running(name=name, state=entry.state, phase="", message=entry.message)
-        if job is None or running.state != "running" or running.phase != "measuring":
+        if work is None or running.state != "running" or running.phase != "measuring":
             return running
-        now: JobStatus = job.status
+        now = work.status
         return replace(running, share=now.spent, rounds=now.rounds, columns=now.clique)
 
     def _refuse_second_run(self) -> None:
@@ -213,16 +262,16 @@ class Spending:
                 f"another server runs the release {busy.name} of this project; wait until it has ended"
             )
 
-    def _start(self, job: ReleaseJob, entry: ReleaseEntry, schema: Any, state: ProjectFile) -> None:
+    def _start(self, work: SpendingWork, entry: ReleaseEntry) -> None:
         self._stopping.clear()
-        self._job, self.running = job, Running(name=entry.name, state="running")
-        self._thread = threading.Thread(target=self._run, args=(job, entry, schema, state), name="hush release")
+        self._work, self.running = work, Running(name=entry.name, state="running")
+        self._thread = threading.Thread(target=self._run, args=(work, entry), name="hush release")
         self._thread.start()
 
-    def _run(self, job: ReleaseJob, entry: ReleaseEntry, schema: Any, state: ProjectFile) -> None:
-        """Read the table and run the job; the project says how it ended."""
+    def _run(self, work: SpendingWork, entry: ReleaseEntry) -> None:
+        """Run the work; the project says how it ended."""
 
-        def read(share: float) -> None:
+        def reading(share: float) -> None:
             self.running = replace(running, share=share)
             if self._stopping.is_set():
                 raise KeyboardInterrupt
@@ -234,10 +283,7 @@ class Spending:
         ended: EntryState = "failed"
         message = ""
         try:
-            table = self._open_table(state, schema, read)
-            if self._stopping.is_set():
-                raise KeyboardInterrupt
-            job.run(table, on_start=started)
+            message = work.run(reading, started)
             ended = "done"
         except InterruptedRelease as stopped:
             ended, message = "interrupted", str(stopped)
@@ -247,7 +293,7 @@ class Spending:
             message = str(error)
         except Exception as error:  # noqa: BLE001 - an unexpected one may quote cells, so only its type is shown
             message = f"internal error ({type(error).__name__})"
-        if ended == "failed" and job.status.kept:
+        if ended == "failed" and work.status.kept:
             ended = "interrupted"
         try:
             self._project.put_entry(structs.replace(entry, state=ended, message=message))
@@ -256,7 +302,7 @@ class Spending:
         finally:
             share = 1.0 if ended == "done" else 0.0
             self.running = replace(running, state=ended, phase="", share=share, message=message)
-            self._job = None
+            self._work = None
 
 
 def project_digest(state: ProjectFile) -> str:
@@ -264,12 +310,12 @@ def project_digest(state: ProjectFile) -> str:
     return digest(state.replaced(releases=[]))
 
 
-def free_name(state: ProjectFile, stem: str, folder: Path) -> str:
+def free_name(state: ProjectFile, stem: str, folder: Path, ending: str = ".hush") -> str:
     """A name for the next release that neither the project nor the folder has yet."""
     taken = {entry.name for entry in state.releases}
     number = 1
     while True:
-        name = f"{stem}-{number}.hush"
+        name = f"{stem}-{number}{ending}"
         path = folder / name
         if name not in taken and not path.exists() and not partial_file(path).exists():
             return name
