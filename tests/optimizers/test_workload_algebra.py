@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hush
-from hush import Domain, Workload, queries
+from hush import Domain, Workload, queries, research
 from hush.core.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Haar, Identity, Permuted, Prefix, Scaled, Tree
 from hush.optimizers.explicit_strategy import query_errors, short_wavelet
@@ -95,9 +94,9 @@ def test_bad_matrices_are_refused() -> None:
 
 
 def test_the_door_for_researchers_lists_what_it_has() -> None:
-    assert all(hasattr(hush.research, name) for name in hush.research.__all__)
+    assert all(hasattr(research, name) for name in research.__all__)
     order = np.random.Generator(np.random.PCG64(1)).permutation(16).tolist()
     gram, mixed = AllRange(16).gram_dense(), Permuted(AllRange(16), order).gram_dense()
-    plain, permuted = (hush.research.eigen_design(g).stats["value"] for g in (gram, mixed))
+    plain, permuted = (research.eigen_design(g).stats["value"] for g in (gram, mixed))
     assert permuted == pytest.approx(plain, rel=1e-6)  # the design follows the queries, wavelets do not
-    assert hush.research.total_error(mixed, Haar(16)) > 1.5 * hush.research.total_error(gram, Haar(16))
+    assert research.total_error(mixed, Haar(16)) > 1.5 * research.total_error(gram, Haar(16))
