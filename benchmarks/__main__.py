@@ -1,5 +1,6 @@
 """Run every benchmark that needs no input file, one after the other; benchmarks/README.md says what each shows.
 
+`python -m benchmarks papers` prints the tables of the papers beside ours instead; see its --help.
 The tables from the papers take half an hour at full size. Without --full each benchmark runs at its smallest size.
 """
 
@@ -32,6 +33,11 @@ def lines() -> dict[str, str]:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["papers"]:
+        from benchmarks.papers import main as print_papers
+
+        print_papers(sys.argv[2:])
+        return
     known = lines()
     listed = "\n".join(f"  {name:{max(map(len, known))}}  {line}" for name, line in known.items())
     parser = argparse.ArgumentParser(

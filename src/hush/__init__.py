@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hush._version import __version__
 
 if TYPE_CHECKING:
-    from hush import audit, datasets, evaluation, hybrid, mechanisms, pareto, queries, research
+    from hush import audit, datasets, evaluation, hybrid, mechanisms, pareto, queries
     from hush.core.constraints import Constraint
     from hush.core.domain import Domain
     from hush.core.errors import HushError
@@ -105,6 +105,5 @@ __all__ = [
     "plan_for_error",
     "queries",
     "read",
-    "research",
     "synthesize",
 ]

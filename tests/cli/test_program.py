@@ -202,3 +202,11 @@ main(["--version"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == f"left {left}"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("quer", "query"), ("releas", "release"), ("hlep", "help")])
+def test_a_mistyped_command_names_the_nearest_though_it_is_not_loaded(typed: str, meant: str) -> None:
+    done = CliRunner().invoke(main, [typed, "x"])
+    assert done.exit_code == 2
+    assert f"Did you mean {meant!r}?" in done.output
+    assert "Did you mean" not in CliRunner().invoke(main, ["xyzzy"]).output

@@ -102,3 +102,34 @@ def test_a_draft_is_no_schema(files: tuple[Path, Path]) -> None:
     result = run("schema", "check", files[1])
     assert result.exit_code == 2
     assert "column 'age' has entries to discover, so this is a draft" in result.stderr
+
+
+@pytest.mark.parametrize("drafted", [True, False])
+def test_release_discovers_with_a_part_of_its_budget(files: tuple[Path, Path], tmp_path: Path, drafted: bool) -> None:
+    data, draft = files
+    ledger, output = tmp_path / "budget.db", tmp_path / "people.hush"
+    words = ["release", data, "--discover", "--workload", "1-way", "--epsilon", "3", "--delta", "1e-9", "-o", output]
+    result = run(*words, "--ledger", ledger, *(["--schema", draft] if drafted else []))
+    assert result.exit_code == 0, result.stderr
+    assert "discovered: age: " in result.stdout
+    assert ("assumed: age: integer, judged by its name" in result.stdout) is not drafted
+    assert "of epsilon=3, delta=1e-09 was spent on it" in result.stdout
+    assert "its cap is this release's budget, epsilon=3, delta=1e-09" in result.stdout
+    release = hush.load(output)
+    assert isinstance(release, hush.Release)
+    assert release.schema == Schema.load(output.with_suffix(".toml"))
+    assert release.schema.discovery is not None
+    assert hush.Ledger.open(ledger).budget == hush.Budget(epsilon=3.0, delta=1e-9)
+    page = tmp_path / "page.html"
+    assert run("report", output, "-o", page).exit_code == 0
+    assert "What was discovered" in page.read_text()
+    assert run(*words, "--ledger", ledger, "--force").exit_code == 2  # nothing is left
+
+
+def test_discover_goes_with_no_plan_and_no_unit(files: tuple[Path, Path], tmp_path: Path) -> None:
+    words = ("release", files[0], "--discover", *BUDGET, "-o", tmp_path / "x.hush")
+    assert "say what to ask with --workload" in run(*words).stderr
+    assert "leave --plan and --resume out" in run(*words[:3], "--plan", "p.hush", "-o", tmp_path / "x.hush").stderr
+    result = run(*words, "--workload", "1-way", "--unit", "age", "--max-rows-per-unit", "2")
+    assert "name the unit in [unit] of a draft" in result.stderr
+    assert "Missing option '--schema'" in run("release", files[0], *BUDGET, "-o", tmp_path / "x.hush").stderr

@@ -20,6 +20,7 @@ from hush.privacy.budget import Budget
 from hush.privacy.events import compose, price
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import watch
+from hush.privacy.sensitivity import ONE_CELL, sensitivity
 from hush.schema import Categorical, Date, Integer, Numeric, Timestamp, Unit
 from hush.schema.discovery_draft import Draft
 from hush.schema.schema_toml import read_toml
@@ -168,6 +169,21 @@ def test_an_interrupted_discovery_goes_on_and_pays_for_nothing_twice(tmp_path: P
     assert found.schema.from_private_data == ("income", "age", "day")  # the first part was watched
 
 
+def test_a_resumed_record_states_all_that_was_spent() -> None:
+    table = incomes(500)
+    with watch(Stopped(1)), pytest.raises(InterruptedRelease) as stopped:  # type: ignore[arg-type]
+        discover(table, EVERYTHING, BUDGET)
+    first = stopped.value.release
+    assert isinstance(first, DiscoveryRecord)
+    job = DiscoveryJob(RowsOf(source=table), EVERYTHING, BUDGET, resume=first)
+    job.run()
+    bound = sensitivity(ONE_CELL, max_rows=1, neighbours=job.neighbours)
+    later = [law for key, (_, law) in job.record.counts.items() if key not in first.counts]
+    assert len(later) == 5
+    events = [first.statement.event, *(law.event(bound) for law in later)]
+    assert price(job.record.statement.event).rho == price(compose(events)).rho
+
+
 def _affordable(record: DiscoveryRecord) -> bool:
     """Whether an interrupted run left a part of its budget: its last charge spends all."""
     spent = price(compose([record.statement.event])).rho
@@ -175,7 +191,8 @@ def _affordable(record: DiscoveryRecord) -> bool:
 
 
 def test_a_run_depends_on_the_rows_through_the_gate_alone(tmp_path: Path) -> None:
-    table = incomes(60, seed=3)
+    outlier = incomes(60, seed=4).slice(0, 1).set_column(0, "income", pa.array([4e6]))
+    table = pa.concat_tables([outlier, incomes(59, seed=3)])
     neighbours = [table.slice(1), table.slice(0, 59), pa.concat_tables([table, table.slice(5, 1)])]
 
     def run(rows: pa.Table) -> tuple[str, tuple[str, ...]]:

@@ -214,17 +214,19 @@ def test_a_strong_pair_among_independent_ones_is_found_and_measured(rho: float) 
         assert np.abs(release.model().counts(pair) - exact).sum() < 0.3 * apart
 
 
-def test_a_column_of_many_levels_does_not_take_the_budget_of_the_others() -> None:
+def test_columns_of_many_levels_do_not_take_the_budget_of_the_others() -> None:
+    """A noisy column of 200 levels is wrong by at most all 600 rows, so measuring it again is worth no more."""
     random = np.random.default_rng(3)
     label = random.integers(0, 2, 600)
-    wide, other = random.integers(0, 400, 600), np.where(random.random(600) < 0.8, label, 1 - label)
-    rows = np.column_stack([label, other, wide]).tolist()
-    table: Any = TinyTable(Domain({"label": 2, "other": 2, "wide": 400}), rows)
+    other = np.where(random.random(600) < 0.8, label, 1 - label)
+    rows = np.column_stack([label, other, *random.integers(0, 200, (2, 600))]).tolist()
+    table: Any = TinyTable(Domain({"label": 2, "other": 2, "wide": 200, "wider": 200}), rows)
+    exact = table.counts([("label", "other")])["label", "other"]
     for seed in range(3):
-        release = released(Workload.kway(table.domain, 2), Budget(rho=0.02), table, seed)
+        release = released(Workload.kway(table.domain, 2), Budget(rho=0.005), table, seed)
         assert ("label", "other") in [noisy.clique for noisy in release.noisy_tables]
-        exact = table.counts([("label", "other")])["label", "other"]
-        assert np.abs(release.model().counts(("label", "other")) - exact).sum() < 0.4 * 600
+        # Independent columns would be wrong by 0.6 of the rows.
+        assert np.abs(release.model().counts(("label", "other")) - exact).sum() < 0.3 * 600
 
 
 def loop_of_dependences() -> Any:

@@ -42,10 +42,11 @@ OPTIONAL_PARTS = (
 @click.command()
 @json_options
 def doctor(as_json: bool) -> None:
-    """Check this installation: what is here, what is missing, exact noise.
+    """Check this installation, and that its noise is exact.
 
-    Says how to get what is missing, and tests the noise that this machine draws against its exact law, which takes
-    some seconds. Reads no data and spends nothing. Exit code 1 means that the noise is not as it should be.
+    Says what is installed and how to get what is missing, and tests the noise that this machine draws against its exact
+    law, which takes some seconds. Reads no data and spends nothing. Exit code 1 means that the noise is not as it
+    should be.
     """
     from rich.console import Console
     from rich.text import Text

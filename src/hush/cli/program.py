@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from hush.core.errors import HushError
+from hush.core.errors import HushError, close_match
 
 BAD_INPUT = 2
 INTERNAL_ERROR = 70
@@ -54,6 +54,17 @@ class HushGroup(click.Group):
         if cmd_name in self.lazy and cmd_name not in self.commands:
             self.add_command(self.lazy[cmd_name].load())
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that a line names; for a mistyped one, the nearest of all commands, loaded or not."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            near = close_match(name, self.list_commands(ctx))
+            if near is not None:
+                ctx.fail(f"No such command {name!r}. Did you mean {near!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands, without loading them."""

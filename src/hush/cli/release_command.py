@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from hush.core.domain import Clique
     from hush.mechanisms.plan import Plan
     from hush.mechanisms.release_job import ReleaseJob
+    from hush.privacy.account import Allowance
     from hush.release.record import Round
     from hush.tables.table import Table
 
@@ -174,7 +175,7 @@ class ReleaseRequest:
         with progress_bar("planning") as progress:
             options: dict[str, Any] = {"label": self.chosen.label, "max_rows_per_unit": unit_rows}
             plan = hush.plan(workload, budget, mechanism, **options, progress=progress)
-        return ReleaseJob(_payable(plan, book), **spending)
+        return ReleaseJob(_payable(plan, book, spending.get("within")), **spending)
 
 
 @click.command()
@@ -372,16 +373,19 @@ def _loaded_plan(file: Path, limit: BudgetOptions) -> Plan:
     return plan
 
 
-def _payable(plan: Plan, book: LedgerOptions) -> Plan:
-    """The plan, or the best one with the other noise if only that fits in what is left of the ledger."""
-    if plan.alternative is None or book.ledger is None or not book.ledger.exists():
+def _payable(plan: Plan, book: LedgerOptions, within: Allowance | None) -> Plan:
+    """The plan, or the best one with the other noise if only that fits in what is left of the ledger or the account."""
+    if plan.alternative is None:
         return plan
-    ledger = hush.Ledger.open(book.ledger, dataset=book.dataset)
-    if plan.payable(ledger) or not plan.alternative.payable(ledger):
+    account: Allowance | hush.Ledger | None = within
+    if within is None and book.ledger is not None and book.ledger.exists():
+        account = hush.Ledger.open(book.ledger, dataset=book.dataset)
+    if account is None or plan.payable(account) or not plan.alternative.payable(account):
         return plan
+    full = f"{book.ledger} has" if within is None else "after the discovery there is"
     other, noise = plan.alternative, "Gaussian" if plan.epsilon is not None else "Laplace"
     click.echo(
-        f"hush: {book.ledger} has no room left for the plan of least error, RMSE {plan.rmse:.3g}; this release takes "
+        f"hush: {full} no room left for the plan of least error, RMSE {plan.rmse:.3g}; this release takes "
         f"{noise} noise instead, RMSE {other.rmse:.3g}",
         err=True,
     )

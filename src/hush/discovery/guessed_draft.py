@@ -102,9 +102,8 @@ def guessed_draft(
         entries = {"kind": kind, **OPEN_ENTRIES[kind]}
         said = f"{kind}, judged by its name" if declared == UNKNOWN else f"{kind}, as its type says"
         if name in given:
-            entries = {key: value for key, value in entries.items() if key != BOUNDS} | _bounded(
-                name, kind, given[name]
-            )
+            entries.pop(BOUNDS, None)
+            entries |= _bounded(name, kind, given[name])
             said += f", {shown(given[name][0])} to {shown(given[name][1])} as given"
         if (levels := _declared_levels(data, name)) is not None:
             columns.append(Categorical(name=name, values=levels, missing=True))

@@ -19,6 +19,7 @@ from hush.files.archive import VERSIONS, ArchiveReader, write_archive
 from hush.files.atomic_write import check_new
 from hush.files.codec import Stored, pack, unpack
 from hush.mechanisms.plan_errors import PlanErrors, released_delta_warning
+from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.events import ComposedEvent, Event
 from hush.privacy.exact_sampling import Entropy
@@ -306,12 +307,15 @@ class Plan(PlanErrors):
         total = total_epsilon(self.event, budget.delta or 0.0)
         return total.epsilon <= (budget.epsilon or 0.0) * (1 + float(BUDGET_ROUNDING))
 
-    def payable(self, ledger: Ledger) -> bool:
-        """Whether a ledger has room for the plan, as far as what it measures is known beforehand; charges nothing."""
+    def payable(self, account: Ledger | Allowance) -> bool:
+        """Whether a ledger, or the account of one release, has room for what the plan is known to measure.
+
+        Charges nothing.
+        """
         if self.strategy is None:
             return True
         try:
-            ledger.require(self.event)
+            account.require(self.event)
         except BudgetError:
             return False
         return True

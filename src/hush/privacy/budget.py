@@ -240,14 +240,16 @@ class Budget:
         return [Budget(epsilon=share) if self.pure else Budget(rho=share) for share in shares]
 
     def part(self, share: Fraction) -> Budget:
-        """A budget of the same notion, and the same delta, whose limit is at most a share of this one's.
+        """A budget of the same notion, and the same delta, that may spend at most a share of this one's limit.
+
+        Noise that is fixed beforehand may use the whole delta of a budget (`fixed_limit`), so that is what is bounded.
 
         Privacy: parts that charge one allowance of this budget keep this budget together.
 
         >>> whole = Budget(epsilon=1.0, delta=1e-9)
         >>> part = whole.part(Fraction(1, 4))
-        >>> round(part.epsilon, 4), part.limit <= whole.limit / 4
-        (0.4851, True)
+        >>> round(part.epsilon, 3), part.fixed_limit <= whole.limit / 4
+        (0.483, True)
         """
         if not 0 < share <= 1:
             raise BudgetError(f"share={shown(share)}: expected a part of the budget, above 0 and at most 1")
@@ -255,8 +257,7 @@ class Budget:
         if self._mu is not None:
             amount = {"mu": root_down(2 * limit)}
         elif self.approximate:
-            reserved = float_down(Fraction(self.delta or 0.0) * (1 - RESERVED_DELTA))
-            amount = {"epsilon": conversions.gaussian_epsilon(root_down(2 * limit), reserved)}
+            amount = {"epsilon": conversions.gaussian_epsilon(root_down(2 * limit), self.delta or 0.0)}
         else:
             amount = {self.unit: float_down(limit)}
         # Six digits, which people can read, rounded down.
@@ -265,7 +266,7 @@ class Budget:
         short = Decimal(value).quantize(unit, ROUND_FLOOR)
         while short > 0:
             part = Budget.from_dict(self.to_dict() | {name: float(short)})
-            if part.limit <= limit:
+            if part.fixed_limit <= limit:
                 return part
             short -= unit
         raise BudgetError(f"{self} has no part of {float(share):g}: it would be zero; use a larger share")

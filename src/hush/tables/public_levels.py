@@ -34,8 +34,8 @@ def public_schema(
 ) -> Schema:
     """The schema of some columns by stated `levels` or `bounds`, or by types with levels of their own.
 
-    Such types are booleans, pandas categoricals and polars enums. Numbers beyond their bounds are clamped. With
-    `missing` every column gets a level for missing values.
+    Such types are booleans and polars enums. Categories of pandas are usually those of the rows, so they are not taken.
+    Numbers beyond their bounds are clamped. With `missing` every column gets a level for missing values.
 
     >>> public_schema(None, ["sex", "age"], levels={"sex": ["f", "m"]}, bounds={"age": (0, 99)}).domain
     Domain({'sex': 2, 'age': 100})
@@ -70,6 +70,8 @@ def public_schema(
     if unknown:
         number = frame is not None and _holds_numbers(source, unknown[0])
         example = f"bounds={{{unknown[0]!r}: (0, 99)}}" if number else f"levels={{{unknown[0]!r}: ['a', 'b']}}"
+        if frame is not None and _type_name(source, unknown[0]) == "category":
+            example = f"levels={{{unknown[0]!r}: frame[{unknown[0]!r}].cat.categories}} if its categories are"
         raise SchemaError(
             f"the levels of {', '.join(map(repr, unknown))} are not known, and taking them from the rows would give "
             f"rows away; state what is public, such as {example}, or give schema="
@@ -101,9 +103,7 @@ def _type_levels(source: Any, name: str) -> list[Value] | type[bool] | None:
     """The levels that the type of a column holds; bool for a column of booleans, None if the type holds none."""
     if is_a(source, "pandas", "DataFrame"):
         kind = source[name].dtype
-        if kind.name in ("bool", "boolean"):
-            return bool
-        return kind.categories.tolist() if kind.name == "category" else None
+        return bool if kind.name in ("bool", "boolean") else None
     if is_a(source, "polars", "DataFrame"):
         kind = source.schema[name]
         if str(kind) == "Boolean":

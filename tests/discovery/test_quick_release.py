@@ -1,0 +1,136 @@
+"""Quick release: drafts guessed from public facts, and one budget for discovery and release."""
+
+from __future__ import annotations
+
+import datetime as dt
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import hush
+from hush.core.errors import BudgetError, SchemaError
+from hush.discovery.guessed_draft import guessed_draft
+from hush.discovery.quick_release import quick_release
+from hush.schema import Boolean, Categorical, Unit
+from hush.schema.discovery_draft import OpenColumn
+
+BUDGETS = [
+    hush.Budget(epsilon=2.0, delta=1e-9),
+    hush.Budget(epsilon=2.0),
+    hush.Budget(rho=0.1),
+    hush.Budget(mu=0.5),
+]
+
+
+def table(rows: int = 3000) -> pa.Table:
+    rng = np.random.default_rng(0)
+    return pa.table(
+        {
+            "age": rng.integers(18, 90, rows),
+            "wage": np.exp(rng.normal(10, 0.5, rows)),
+            "smokes": pa.array(rng.random(rows) < 0.2),
+        }
+    )
+
+
+def test_a_draft_is_guessed_from_names_and_types_alone() -> None:
+    frame = pa.table(
+        {
+            "person_id": [1],
+            "age": [31],
+            "wage": [1.5],
+            "sex": ["canary"],
+            "born": [dt.date(1999, 1, 1)],
+            "seen": [dt.datetime(2020, 1, 1)],
+            "smokes": [True],
+            "blob": [b"x"],
+        }
+    )
+    guess = guessed_draft(
+        frame, bounds={"age": (0, 120)}, schema={"sex": {"kind": "categorical", "values": ["f", "m"]}}
+    )
+    kinds = {column.name: column.open if isinstance(column, OpenColumn) else () for column in guess.draft}
+    assert kinds == {
+        "age": ("bins",),
+        "wage": ("bounds", "bins"),
+        "sex": (),
+        "born": ("bounds", "granularity"),
+        "seen": ("bounds", "granularity"),
+        "smokes": (),
+    }
+    assert guess.left_out == ("person_id", "blob")
+    assert "age: integer, as its type says, 0 to 120 as given; cells may be missing" in guess.assumed
+    assert "canary" not in repr(guess)
+    # the same for other rows of the same types
+    assert guessed_draft(frame.slice(0, 0)).assumed == guessed_draft(frame).assumed
+
+
+def test_types_of_frames_say_whether_cells_can_be_missing_and_which_levels_are_declared() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": pd.array([1, None], "Int64"), "c": [True, False], "d": [0.5, 1.5]})
+    missing = {
+        column.name: column.given["missing"] if isinstance(column, OpenColumn) else getattr(column, "missing", None)
+        for column in guessed_draft(frame).draft
+    }
+    assert missing == {"a": False, "b": True, "c": False, "d": True}
+    # pandas takes categories from the rows; an Enum of polars is declared
+    private = pd.DataFrame({"city": pd.Categorical(["Rome", "Oslo"])})
+    assert isinstance(guessed_draft(private).draft.columns[0], OpenColumn)
+    declared = pl.DataFrame({"city": pl.Series(["Rome"], dtype=pl.Enum(["Rome", "Oslo", "Bern"]))})
+    city = guessed_draft(declared).draft.columns[0]
+    assert isinstance(city, Categorical)
+    assert city.values == ("Rome", "Oslo", "Bern")
+
+
+def test_unknown_names_and_contradictions_are_refused() -> None:
+    with pytest.raises(SchemaError, match="no column 'agee'; did you mean 'age'"):
+        guessed_draft(table(), bounds={"agee": (0, 9)})
+    with pytest.raises(SchemaError, match="expected two values"):
+        guessed_draft(table(), bounds={"age": (0, 9, 10)})
+    with pytest.raises(SchemaError, match="keep one"):
+        guessed_draft(table(), bounds={"age": (0, 9)}, schema={"age": {"kind": "boolean"}})
+    with pytest.raises(SchemaError, match="has no bounds"):
+        guessed_draft(table(), bounds={"smokes": (0, 1)})
+    assert [c.name for c in guessed_draft(table(), unit=Unit(column="age")).draft] == ["wage", "smokes"]
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+def test_both_parts_keep_one_budget(budget: hush.Budget, tmp_path: Path) -> None:
+    ledger = tmp_path / "budget.db"
+    done = quick_release(table(), budget, workload="1-way", goal="answers", ledger=ledger)
+    assert done.release.complete
+    assert done.release.statement.private
+    assert done.schema.discovery is not None
+    assert len(done.discovered) == 2
+    assert done.budgets[0].limit + done.budgets[1].limit <= budget.limit
+    assert float(done.budgets[1].limit / budget.limit) == pytest.approx(0.85, rel=1e-2)
+    book = hush.Ledger.open(ledger)
+    assert book.budget == budget
+    assert book.remaining < budget.limit / 100
+    with pytest.raises(BudgetError):
+        quick_release(table(), budget, workload="1-way", goal="answers", ledger=ledger)
+
+
+def test_a_draft_with_nothing_open_takes_nothing_from_the_release() -> None:
+    done = quick_release(
+        table().select(["smokes"]),
+        hush.Budget(rho=0.5),
+        schema={"smokes": Boolean(name="smokes", missing=True)},
+        workload="1-way",
+        goal="answers",
+    )
+    assert done.budgets[1] == hush.Budget(rho=0.5)
+    assert done.discovered == ()
+    assert done.schema.discovery is None
+
+
+def test_shares_are_read_as_stated_and_bad_ones_refused() -> None:
+    budget = hush.Budget(rho=1.0)
+    assert budget.part(Fraction(1, 4)) == hush.Budget(rho=0.25)
+    for share in (Fraction(0), Fraction(3, 2)):
+        with pytest.raises(BudgetError, match="share="):
+            budget.part(share)
