@@ -334,22 +334,43 @@ def latent_classes(columns: int, rows: int) -> Integers:
     return np.asarray((draws[:, :, None] > laws[:, classes].transpose(1, 0, 2)[:, :, :3]).sum(axis=-1))
 
 
-def test_relaxed_rows_help_where_no_tree_holds() -> None:
-    codes, source = latent_classes(12, 5000), generator(4)
-    domain = Domain({f"x{i}": 4 for i in range(12)})
-    exact, listed = {}, []
+def latent_tables() -> dict[Clique, Floats]:
+    """All columns and pairs of twelve columns that depend on one hidden class."""
+    codes = latent_classes(12, 5000)
+    tables: dict[Clique, Floats] = {(f"x{i}",): np.bincount(codes[:, i], minlength=4).astype(float) for i in range(12)}
     for i, j in itertools.combinations(range(12), 2):
-        clique = (f"x{i}", f"x{j}")
-        exact[clique] = np.bincount(4 * codes[:, i] + codes[:, j], minlength=16).reshape(4, 4).astype(float)
-        listed.append(Measurement(clique, exact[clique] + source.normal(0.0, 60.0, (4, 4)), 60.0))
-    both, tree = fit_shrunk(domain, listed), fit_shrunk(domain, listed, relaxed=False)
+        counts = np.bincount(4 * codes[:, i] + codes[:, j], minlength=16)
+        tables[f"x{i}", f"x{j}"] = counts.reshape(4, 4).astype(float)
+    return tables
 
-    def error(found: Solution[LocalModel]) -> float:
-        return float(np.mean([np.abs(found.value.counts(clique) - table).mean() for clique, table in exact.items()]))
 
+LATENT_DOMAIN = Domain({f"x{i}": 4 for i in range(12)})
+
+
+def mean_error(found: Solution[LocalModel], exact: dict[Clique, Floats]) -> float:
+    return float(np.mean([np.abs(found.value.counts(clique) - table).mean() for clique, table in exact.items()]))
+
+
+def test_relaxed_rows_help_where_no_tree_holds() -> None:
+    source = generator(4)
+    exact: dict[Clique, Floats] = {clique: table for clique, table in latent_tables().items() if len(clique) > 1}
+    listed = [Measurement(clique, table + source.normal(0.0, 60.0, (4, 4)), 60.0) for clique, table in exact.items()]
+    both, tree = (fit_shrunk(LATENT_DOMAIN, listed, relaxed=relaxed) for relaxed in (True, False))
     assert 0.3 < both.stats["relaxed_share"] <= 1.0
     assert tree.stats["relaxed_share"] == 0.0
-    assert error(both) < 0.95 * error(tree)
+    assert mean_error(both, exact) < 0.95 * mean_error(tree, exact)
+
+
+def test_pairs_that_were_not_measured_keep_to_the_tree() -> None:
+    # Columns without noise, and three pairs of disjoint columns: the tree knows the others to be independent.
+    tables, source = latent_tables(), generator(4)
+    chosen: list[Clique] = [("x0", "x1"), ("x2", "x3"), ("x4", "x5")]
+    listed = [Measurement(clique, table, 0.01) for clique, table in tables.items() if len(clique) == 1]
+    listed += [Measurement(clique, tables[clique] + source.normal(0.0, 20.0, (4, 4)), 20.0) for clique in chosen]
+    other: Clique = ("x1", "x2")
+    model = fit_shrunk(LATENT_DOMAIN, listed, cliques=[other]).value
+    independent = np.outer(model.counts(other[:1]), model.counts(other[1:])) / model.total
+    np.testing.assert_allclose(model.counts(other), independent, atol=1.0)
 
 
 def test_relaxed_rows_are_not_used_for_a_single_pair_or_with_rules() -> None:
