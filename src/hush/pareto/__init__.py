@@ -9,9 +9,11 @@
 True
 """
 
+from hush.pareto.diagonal_search import DiagonalSearch, search_diagonal
 from hush.pareto.evaluation import Evaluation
 from hush.pareto.front import Front
 from hush.pareto.hypervolume import attained_by, dominates, front_indices, hypervolume, step_values
+from hush.pareto.model_fronts import ModelFronts
 from hush.pareto.plan_curves import Crossing, PlanCurves, of_plan
 from hush.pareto.search import grid_search, random_search, search
 from hush.pareto.search_problems import (
@@ -50,10 +52,12 @@ __all__ = [
     "MNIST_LAWS",
     "ChoiceSetting",
     "Crossing",
+    "DiagonalSearch",
     "Evaluation",
     "ExponentialLaw",
     "Front",
     "IntegerSetting",
+    "ModelFronts",
     "NormalLaw",
     "OutputPerturbedRegression",
     "PlanCurves",
@@ -78,6 +82,7 @@ __all__ = [
     "output_epsilon",
     "random_search",
     "search",
+    "search_diagonal",
     "sparse_vector_epsilon",
     "sparse_vector_error",
     "sparse_vector_space",
