@@ -50,14 +50,15 @@ def test_blocks_are_cut_by_what_they_hold(shape: tuple[int, int]) -> None:
     tree, random = BlockTree(shape), np.random.default_rng(2)
     coarse = BlockCut.at_level(tree, 3)
     counts = np.zeros(2 << tree.depth)
-    assert refined_cut(coarse, counts, 1.0).nodes.tolist() == coarse.nodes.tolist()
+    assert refined_cut(coarse, counts, 1.0, 0.7).nodes.tolist() == coarse.nodes.tolist()
     counts[coarse.nodes[0]] = 4 / 0.7
-    cut = refined_cut(coarse, counts, 1.0)
+    cut = refined_cut(coarse, counts, 1.0, 0.7)
     within = cut.nodes >> 2 == coarse.nodes[0]
     assert within.sum() == 4  # two halvings, all of whose parts hold buckets
     assert set(cut.nodes[~within]) == set(coarse.nodes[1:])
     counts[coarse.nodes] = random.exponential(20, len(coarse.nodes))
-    uneven = refined_cut(coarse, counts, 1.0)  # refused unless it covers all
-    assert uneven.refines(3)
+    uneven = refined_cut(coarse, counts, 1.0, 0.7)  # refused unless it covers all
+    assert uneven.refines(coarse)
+    assert not coarse.refines(uneven)
     counts[:] = 1e9
-    assert refined_cut(coarse, counts, 1.0).whole
+    assert refined_cut(coarse, counts, 1.0, 0.7).whole

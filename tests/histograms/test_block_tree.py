@@ -7,7 +7,7 @@ import pytest
 
 from hush.core.errors import WorkloadError
 from hush.histograms.axis_grid import AxisGrid
-from hush.histograms.block_tree import BlockTree, first_round
+from hush.histograms.block_tree import BlockTree, block_rounds
 
 SHAPES = [(1,), (7,), (8, 8), (5, 3), (1, 6), (16, 3)]
 
@@ -49,16 +49,30 @@ def test_the_first_round_leaves_budget_and_finer_blocks_for_the_second(
     shape: tuple[int, ...], levels: list[int]
 ) -> None:
     tree = BlockTree(shape)
-    asked = first_round(tree)
+    asked, ((left, _),) = block_rounds(tree)
     assert list(asked) == levels
+    assert left == 1 - sum(asked.values(), Fraction(0))
     assert sum(asked.values(), Fraction(0)) <= Fraction(1, 2)
     assert all(share > 0 and level < tree.depth for level, share in asked.items())
 
 
 def test_few_rows_are_counted_in_few_blocks() -> None:
     tree = BlockTree((128, 128))
-    assert [list(first_round(tree, signal)) for signal in (0.0, 40.0, 100.0, 1e5)] == [[3], [4, 3], [5, 3], [8, 3]]
-    assert first_round(BlockTree((2, 2)), 0.0) == {}
+    assert [list(block_rounds(tree, signal).levels) for signal in (0.0, 40.0, 100.0, 1e5)] == [
+        [3],
+        [4, 3],
+        [5, 3],
+        [8, 3],
+    ]
+    assert block_rounds(BlockTree((2, 2)), 0.0).levels == {}
+
+
+@pytest.mark.parametrize("size", [1, 3, 4096])
+def test_lines_are_cut_twice_with_all_of_the_budget(size: int) -> None:
+    levels, cuts = block_rounds(BlockTree((size,)), 10.0)
+    assert list(levels) == [min(2, (size - 1).bit_length())]
+    assert len(cuts) == 2
+    assert sum(levels.values(), Fraction(0)) + sum(share for share, _ in cuts) == 1
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -198,16 +198,16 @@ def test_a_resumed_map_cuts_the_blocks_that_were_measured(budget: Budget, tmp_pa
         data = map_table(seed)
         whole = ReleaseJob(plan, entropy=NotPrivateEntropy(seed)).run(data)
         assert len(whole.record.probes) == 1
-        assert 0 < len(whole.record.cut.nodes) < 32 * 16
+        assert 0 < len(whole.record.cuts[-1].nodes) < 32 * 16
         for stop, tables in ((1, 0), (2, 2)):
             entropy = NotPrivateEntropy(seed)
             with pytest.raises(InterruptedRelease) as caught:
                 ReleaseJob(plan, entropy=entropy).run(data, progress=stopped_after(stop))
             partial = through_a_file(caught.value.release, tmp_path)
-            assert (len(partial.record.measured), partial.record.finished) == (tables, False)
+            assert (len(partial.record.measured), len(partial.record.cuts)) == (tables, 0)
             again = ReleaseJob(plan, entropy=entropy, resume=partial).run(data)
             assert record(again) == record(whole)
-            assert again.record.cut.nodes.tolist() == whole.record.cut.nodes.tolist()
+            assert again.record.cuts[-1].nodes.tolist() == whole.record.cuts[-1].nodes.tolist()
             assert price(again.statement.event) == price(whole.statement.event)
 
 
@@ -222,10 +222,28 @@ def test_a_map_whose_first_round_was_lost_in_part_is_finished_with_what_is_left(
             release = ReleaseJob(plan, entropy=NotPrivateEntropy(3), resume=stopped.release).run(data)
             assert record(release)[: len(kept)] == kept
             assert release.complete
-            finished.add((len(kept), release.record.finished))
+            finished.add((len(kept), bool(release.record.cuts)))
             assert price(release.statement.event).epsilon <= 2
             assert np.abs(release.counts(()) - 3000) < 200
     # Before the first table, all was lost that was charged; between the two of the first round; and in the second.
     assert {tables for tables, _ in finished} >= {1, 2, 3}
     assert (3, False) in finished  # all of the budget was charged
     assert (2, True) in finished
+
+
+def test_a_resumed_line_of_few_rows_goes_on_from_every_round(tmp_path: Path) -> None:
+    plan = planned(DAWA(), Budget(epsilon=0.02), 512)
+    for seed in (1, 2):
+        data = table(seed, 512)
+        whole = ReleaseJob(plan, entropy=NotPrivateEntropy(seed)).run(data)
+        assert len(whole.record.cuts) == 2
+        probes = len(whole.record.probes)
+        for stop in range(probes, probes + 3):
+            entropy = NotPrivateEntropy(seed)
+            with pytest.raises(InterruptedRelease) as caught:
+                ReleaseJob(plan, entropy=entropy).run(data, progress=stopped_after(stop))
+            partial = through_a_file(caught.value.release, tmp_path)
+            assert len(partial.record.measured) == stop - probes
+            again = ReleaseJob(plan, entropy=entropy, resume=partial).run(data)
+            assert record(again) == record(whole)
+            assert price(again.statement.event) == price(whole.statement.event)

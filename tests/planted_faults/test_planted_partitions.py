@@ -74,6 +74,17 @@ def probes_asked_again(patch: Patch) -> None:
     patch.setattr(dawa.DawaRun, "__init__", wrong)
 
 
+def rounds_asked_again(patch: Patch) -> None:
+    """A resumed map pays again for the round that is on record."""
+    true = dawa.DawaRun.__init__
+
+    def wrong(self: Any, *given: Any) -> None:
+        true(self, *given)
+        self.record.measured.clear()
+
+    patch.setattr(dawa.DawaRun, "__init__", wrong)
+
+
 def decisions_by_the_account(patch: Patch) -> None:
     """A resumed release decides by what the account holds, without the probes that are still to be read."""
 
@@ -119,6 +130,11 @@ PARTITIONS = {
         probes_asked_again,
         RESUMING + "test_a_lost_charge_leaves_what_is_on_record_and_enough_for_the_histogram",
         {"settings": DAWA()},
+    ),
+    "rounds asked again": Bug(
+        rounds_asked_again,
+        RESUMING + "test_a_resumed_map_cuts_the_blocks_that_were_measured",
+        {"budget": Budget(epsilon=2)},
     ),
     "decisions by the account": Bug(
         decisions_by_the_account,

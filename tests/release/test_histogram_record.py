@@ -57,7 +57,7 @@ def all_answers(release: hush.Release) -> dict[str, Any]:
 )
 def test_every_answer_from_buckets_says_that_bias_is_not_in_its_errors(asked: Any, epsilon: float) -> None:
     release = numbers_by_group(epsilon, asked)
-    assert not release.record.grids[0].whole
+    assert not release.record.grids[0].whole or not release.record.cuts[-1].whole
     for question, answers in all_answers(release).items():
         assert set(answers.to_arrow()["basis"].to_pylist()) == {"noise"}, question
         assert any("evenly spread within each bucket" in note for note in answers.notes), question

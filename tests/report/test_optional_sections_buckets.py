@@ -17,10 +17,11 @@ def released(mechanism: str, epsilon: float, levels: int = 512) -> hush.Release:
 
 
 def test_every_bucket_is_drawn_and_listed() -> None:
-    release = released("dawa", 0.0125)  # 50 rows over the noise: 128 pieces, and with odds of 1 in 1,000 all 512
+    release = released("dawa", 0.0125)  # the rows are 50 times the noise: few blocks of several sizes
     page, section = report_html(release), str(buckets_section(release, 7))
-    (grid,) = release.record.grids
-    assert grid.buckets < 512
+    grid = release.record.buckets["x"]
+    assert 4 <= grid.buckets < 100
+    assert len(release.record.cuts[-1].nodes) == grid.buckets
     assert '<a href="#buckets">' in page
     assert page.count('id="buckets"') == 1
     assert section.count("<rect") == grid.buckets
@@ -31,6 +32,18 @@ def test_every_bucket_is_drawn_and_listed() -> None:
 
 def test_cells_measured_by_themselves_are_said_to_be() -> None:
     assert "Every level was measured by itself" in str(buckets_section(released("dawa", 50.0), 7))
+
+
+def test_a_map_in_blocks_does_not_say_that_levels_were_measured_by_themselves() -> None:
+    x, y = np.random.default_rng(1).normal(20, 4, (2, 4000)).clip(0, 63).astype(int)
+    schema = Schema([Integer(name=name, low=0, high=63) for name in ("x", "y")])
+    table = hush.read(pa.table({"x": x, "y": y}), schema)
+    workload = hush.Workload.product(table.domain, {"x": hush.queries.ranges, "y": hush.queries.ranges})
+    release = hush.plan(workload, hush.Budget(epsilon=1), mechanism="dawa").release(table)
+    assert all(grid.whole for grid in release.record.grids)
+    section = str(buckets_section(release, 7))
+    assert "by itself" not in section
+    assert "do not cover the error of spreading rows evenly" in section
 
 
 def test_other_releases_have_no_such_section() -> None:

@@ -20,8 +20,6 @@ from hush.histograms.block_tree import BlockTree
 from hush.privacy.gate import Counts
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
 
-BLOCKS_PER_SIGNAL = 0.7  # of a block that is cut: so many blocks for every unit of noise that its count has
-
 
 @dataclass(frozen=True, eq=False)
 class BlockCut:
@@ -68,9 +66,9 @@ class BlockCut:
         out[self.tree.order] = np.repeat(np.arange(len(sizes)), sizes)
         return out.reshape(self.tree.buckets)
 
-    def refines(self, level: int) -> bool:
-        """Whether every block lies within a block of a level."""
-        return bool((node_levels(self.nodes) >= level).all())
+    def refines(self, other: BlockCut) -> bool:
+        """Whether every block lies within a block of another cut of the same tree."""
+        return bool(np.isin(other.starts, self.starts).all())
 
     @property
     def whole(self) -> bool:
@@ -111,17 +109,17 @@ def node_levels(nodes: Integers) -> Integers:
     return np.frexp(nodes.astype(np.float64))[1].astype(np.int64) - 1
 
 
-def refined_cut(cut: BlockCut, counts: Floats, noise: float) -> BlockCut:
+def refined_cut(cut: BlockCut, counts: Floats, noise: float, parts_per_noise: float) -> BlockCut:
     """The cut that halves blocks until their parts hold about as many rows as a noisy count errs by.
 
-    A block of c rows is cut into 2^d parts, with d = log2(0.7 c / noise) rounded up. `counts` has estimates for all
-    nodes of the tree; `noise` is the scale of a count's noise, in the unit of Laplace noise. Adaptive grids cut by the
-    same idea.
+    A block of c rows is cut into 2^d parts, with d = log2(parts_per_noise c / noise) rounded up. `counts` has estimates
+    for all nodes of the tree; `noise` is the scale of a count's noise, in the unit of Laplace noise. Adaptive grids cut
+    by the same idea.
 
     Reference: [Qardaji et al. 2013a, Sec. 4.2], AGrid.
     """
     nodes, leaves, depth = cut.nodes, cut.tree.leaves, cut.tree.depth
-    parts = np.maximum(BLOCKS_PER_SIGNAL * counts[nodes] / noise, 1.0)
+    parts = np.maximum(parts_per_noise * counts[nodes] / noise, 1.0)
     halvings = np.clip(np.ceil(np.log2(parts)), 0, depth - node_levels(nodes)).astype(np.int64)
     # The parts of a block follow each other; parts beyond the table's edge hold no bucket.
     ends = np.cumsum(1 << halvings)

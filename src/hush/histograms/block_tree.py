@@ -1,7 +1,7 @@
 """Nested blocks of buckets: the buckets of one or two axes halved again and again, the longer axis first, then in turn.
 
-`BlockTree` numbers the blocks, and `design_blocks` chooses the levels that a map is measured on before its blocks are
-cut by what was found.
+`BlockTree` numbers the blocks, and `block_rounds` says which levels are measured before blocks are cut by what was
+found.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,13 +21,16 @@ from hush.histograms.axis_grid import AxisGrid
 
 LARGEST_TREE = 1 << 17  # buckets
 POSTERIOR_BYTES = 1536  # of memory that the posterior takes for each bucket
-# What a map is measured on before its blocks are cut: levels of the tree, and their shares of the budget. Of the levels
-# and shares that were tried on generated maps, these erred least.
-BLOCK_LEVEL_SHARE = Fraction(4, 7)  # of all levels: that of the blocks which are cut afterwards
+# What is measured, and with which shares of the budget. Of the levels, shares and numbers of parts that were tried on
+# generated maps and lines, these erred least.
+MAP_LEVEL_SHARE = Fraction(4, 7)  # of all levels: that of the blocks of a map which are cut afterwards
 SIGNAL_PER_BLOCK = 2.0  # of those blocks, at least
 LARGE_BLOCKS_LEVEL = 3
-BLOCK_SHARE, LARGE_BLOCKS_SHARE = Fraction(3, 10), Fraction(2, 10)
-FEWEST_BLOCKS = 8  # for which blocks are worth a round of their own
+MAP_BLOCKS_SHARE, LARGE_BLOCKS_SHARE = Fraction(3, 10), Fraction(2, 10)
+MAP_PARTS = 0.7  # of a block that is cut: so many for every unit of noise that its count has
+FEWEST_BLOCKS = 8  # of a map, for which blocks are worth a round of their own
+LINE_LEVEL, LINE_SHARE = 2, Fraction(1, 2)
+LINE_CUTS = (Fraction(1, 4), 0.2), (Fraction(1, 4), 0.35)  # shares, and parts for every unit of noise
 
 
 @dataclass(frozen=True)
@@ -115,14 +119,27 @@ class BlockTree:
         return out
 
 
-def first_round(tree: BlockTree, signal: float = math.inf) -> dict[int, Fraction]:
-    """The levels of a tree that are measured before blocks are cut, with their shares of the budget.
+class BlockRounds(NamedTuple):
+    """Levels of a tree that are measured at first, with their shares of the budget; then cuts of the blocks before.
 
-    With s the signal, the number of rows over the noise of a count, there are at most s / 2 blocks to be cut. Small
-    trees have fewer levels, down to none: then the buckets are measured with all of the budget.
+    Every cut has its share, and the parts of a block for every unit of noise of its count.
     """
-    level = round(BLOCK_LEVEL_SHARE * tree.depth)
+
+    levels: dict[int, Fraction]
+    cuts: tuple[tuple[Fraction, float], ...]
+
+
+def block_rounds(tree: BlockTree, signal: float = math.inf) -> BlockRounds:
+    """What is measured of a line, in three rounds, or of a map, in two.
+
+    With s the signal, the number of rows over the noise of a count, a map has at most s / 2 blocks to be cut. Small
+    maps have fewer levels, down to none: then the buckets are measured with all of the budget.
+    """
+    if len(tree.buckets) == 1:
+        return BlockRounds({min(LINE_LEVEL, tree.depth): LINE_SHARE}, LINE_CUTS)
+    level = round(MAP_LEVEL_SHARE * tree.depth)
     if signal < SIGNAL_PER_BLOCK * 2**level:
         level = max(math.floor(math.log2(max(signal / SIGNAL_PER_BLOCK, 1.0))), min(level, LARGE_BLOCKS_LEVEL))
-    levels = {level: BLOCK_SHARE, LARGE_BLOCKS_LEVEL: LARGE_BLOCKS_SHARE}
-    return {each: share for each, share in levels.items() if each <= level and 2**each >= FEWEST_BLOCKS}
+    levels = {level: MAP_BLOCKS_SHARE, LARGE_BLOCKS_LEVEL: LARGE_BLOCKS_SHARE}
+    levels = {each: share for each, share in levels.items() if each <= level and 2**each >= FEWEST_BLOCKS}
+    return BlockRounds(levels, ((1 - sum(levels.values(), Fraction(0)), MAP_PARTS),))

@@ -20,7 +20,7 @@ from hush.histograms.axis_grid import AxisForm, AxisGrid, levels_below, query_co
 from hush.histograms.block_cut import BlockCut, CutQuery, refined_cut
 from hush.histograms.block_fit import BlockFit, BlockTable
 from hush.histograms.block_posterior import posterior_counts
-from hush.histograms.block_tree import LARGEST_TREE, POSTERIOR_BYTES, BlockTree, first_round
+from hush.histograms.block_tree import LARGEST_TREE, POSTERIOR_BYTES, BlockTree, block_rounds
 from hush.histograms.bucket_trees import (
     AllRanges,
     BucketTreeQuery,
@@ -52,11 +52,12 @@ from hush.workloads import Workload
 ROWS_PROBE_SHARES = Fraction(1, 100), Fraction(4, 100)  # of the first probe of the number of rows, and of a second one
 FEW_ROWS = 6.0  # standard errors: a smaller noisy number of rows is probed again
 INITIAL_BUCKETS_PER_SIGNAL = 2.5  # of the first grid of one column
-MAP_BUCKETS_PER_SIGNAL = 16.0  # of a map, whose blocks are joined after they are measured
+BLOCK_BUCKETS_PER_SIGNAL = 16.0  # the smallest blocks of a map, or of a line of few rows
 SIGNAL_FOR_SINGLE_LEVELS = 5.0  # per cell: from here on every level is counted by itself
 PROBE_NOISE_RATIO = 0.7  # the noise of a probe of the bias, over what coarser buckets could gain
 LARGEST_PROBE_SHARE = Fraction(15, 100)
-LEAST_SECOND_ROUND = Fraction(1, 100)  # if an interruption lost more of the budget, a map keeps its first round alone
+LEAST_ROUND = Fraction(1, 100)  # of the budget: if interruptions left less, there are no more rounds
+LARGEST_LINE_SIGNAL, SHORTEST_LINE = 512.0, 64  # lines with more rows, or fewer levels, are measured with hats
 COARSENING_FACTORS = {1: 8, 2: 2}  # by dimension: how many times fewer buckets an axis has from one probe to the next
 
 # Partitions chosen privately, for comparison.
@@ -158,8 +159,9 @@ class DAWA(Mechanism):
     the chosen grid, counts of buckets and sums weighted by overlapping hats are measured, combined by least squares,
     and projected onto non-negative counts in the norm of the queries.
 
-    Maps, of two columns, are mostly empty. On a map, the number of rows is probed, then counts of fine buckets and of
-    nested blocks of buckets are measured; their posterior tells which blocks are empty or even.
+    Maps, of two columns, are mostly empty, and so are lines of few rows. The number of rows is probed, then blocks of
+    equal size are measured, and with the rest of the budget parts of the blocks in which rows were found. The posterior
+    of all counts tells which blocks are empty or even.
 
     `bias_share` reserves a share of the budget to measure the bias of the chosen grid. `partition` finds the buckets of
     one column in another way, under pure epsilon, with `partition_share` of the budget; these are for comparison:
@@ -264,7 +266,8 @@ class DAWA(Mechanism):
         return self._bytes(axes, plan.domain.size(axes.clique))
 
     def _bytes(self, axes: Axes, cells: int) -> int:
-        posterior = POSTERIOR_BYTES * min(cells, LARGEST_TREE) if axes.gridded == 2 else 0
+        most = LARGEST_TREE if axes.gridded == 2 else 2 * round(BLOCK_BUCKETS_PER_SIGNAL * LARGEST_LINE_SIGNAL)
+        posterior = 0 if axes.queries == "cells" else POSTERIOR_BYTES * min(cells, most)
         intervals = cells * cells.bit_length()  # of all lengths that are powers of two
         interval_bytes = INTERVAL_BYTES.get("noisy-costs" if self.paper else self.partition, 0)
         return 8 * 12 * cells + posterior + interval_bytes * intervals
@@ -287,16 +290,20 @@ class DAWA(Mechanism):
             return [("Noise", figure), ("Buckets", chosen), ("Measures", f"buckets of {names}, and sums of them")]
         if axes.gridded == 2 and axes.queries != "cells":
             probes = "the number of rows, with 1 % to 5 % of the budget"
-            measures = f"fine buckets of {names}, and nested blocks of them"
-            buckets = (
-                f"every level is counted by itself from about {cells * unit / MAP_BUCKETS_PER_SIGNAL:,.0f} rows on"
-            )
+            measures = f"blocks of {names}, then parts of the blocks that have rows"
+            buckets = f"down to single levels from about {cells * unit / BLOCK_BUCKETS_PER_SIGNAL:,.0f} rows on"
         else:
             probes = "the number of rows, then the bias of coarser and coarser buckets while these could pay off"
             measures = f"buckets of {names}, and overlapping sums of them"
             enough = SIGNAL_FOR_SINGLE_LEVELS * cells * unit
             buckets = f"coarser ones pay off below about {enough:,.0f} rows, most for smooth or empty data"
+            if self.cuts_lines(axes, sizes):
+                buckets += f"; below about {LARGEST_LINE_SIGNAL * unit:,.0f}, only blocks with rows are cut"
         return [("Noise", figure), ("Probes", probes), ("Measures", measures), ("Buckets", buckets)]
+
+    def cuts_lines(self, axes: Axes, sizes: tuple[int, ...]) -> bool:
+        """Whether a line of few rows is measured in blocks that are cut where rows are found."""
+        return axes.gridded == 1 and axes.queries != "cells" and sizes[0] >= SHORTEST_LINE and not self.bias_share
 
     def work(self, workload: Workload) -> str:
         cells = workload.domain.size(axes_of(workload).clique)
@@ -324,8 +331,8 @@ def finest_error(axes: Axes, sizes: tuple[int, ...], noise: NoiseKind) -> float:
     total = whole.design.error**2
     tree = BlockTree(sizes)
     if axes.gridded == 2 and axes.queries != "cells" and math.prod(sizes) <= LARGEST_TREE:
-        shares = first_round(tree)
-        shares[tree.depth] = 1 - sum(shares.values(), Fraction(0))
+        levels, ((rest, _),) = block_rounds(tree)
+        shares = {**levels, tree.depth: rest}
         power, tables = 2 if noise is NoiseKind.LAPLACE else 1, []
         for level, share in shares.items():
             cut = BlockCut.at_level(tree, level)
@@ -385,7 +392,7 @@ class DawaRun:
         return self.session.remaining / self.session.limit
 
     def run(self) -> None:
-        if self.record.finished:
+        if self.record.measured and not self.record.in_blocks:
             return
         # Choose what to measure: buckets and hats over them, or the nested blocks of a map.
         if self.settings.partition != "grids":
@@ -415,30 +422,37 @@ class DawaRun:
         return chosen.grids, list(zip(queries, chosen.design.shares, strict=True))
 
     def _in_blocks(self, signal: float) -> bool:
-        """Measure a map in blocks, then in parts of those blocks that have rows; False if hats are better for it."""
-        if self.axes.gridded != 2 or self.axes.queries == "cells":
+        """Measure a map, or a line of few rows, in blocks, then in parts of the blocks that have rows.
+
+        False if hats are better. An interruption loses tables that were charged but not measured.
+        """
+        line = self.settings.cuts_lines(self.axes, self.sizes) and signal <= LARGEST_LINE_SIGNAL
+        if not line and (self.axes.gridded == 1 or self.axes.queries == "cells"):
             return False
-        pieces = 1 << math.ceil(math.log2(max(MAP_BUCKETS_PER_SIGNAL * signal, 16.0)) / 2)
+        pieces = 1 << math.ceil(math.log2(max(BLOCK_BUCKETS_PER_SIGNAL * signal, 16.0)) / self.axes.gridded)
         grids = tuple(AxisGrid.with_fine_ends(size, min(pieces, size)) for size in self.sizes)
         tree = BlockTree(tuple(grid.buckets for grid in grids))
         if math.prod(tree.buckets) > LARGEST_TREE:
             return False
-        # First round: blocks of the same size. An interruption loses those charged but not measured.
-        self.record.chosen, levels = grids, first_round(tree, signal)
+        # First round: blocks of the same size.
+        self.record.chosen, (levels, cuts) = grids, block_rounds(tree, signal)
         if not self.record.measured and levels:
             asked = [(HatQuery(self.axes.clique, tree.grids(level, grids)), part) for level, part in levels.items()]
-            whole = self.unspent
+            whole, total = self.unspent, sum(levels.values(), Fraction(0)) + sum(part for part, _ in cuts)
             blocks = " and ".join(f"{math.prod(tree.shape(level)):,}" for level in levels)
-            self._measure([(query, whole * part) for query, part in asked], f"{blocks} blocks")
-        # Second round: blocks with rows are cut as finely as the rest of the budget can tell their parts apart.
-        cut = BlockCut.at_level(tree, tree.depth)
-        if self.record.measured:
-            if self.unspent < LEAST_SECOND_ROUND:
-                return True
-            fit = BlockFit.of(self.record.measured, grids)
-            scale = self.unit / float(self.unspent) ** (1 if self.noise is NoiseKind.LAPLACE else 0.5)
-            cut = refined_cut(fit.cut, posterior_counts(fit).max(axis=1), scale)
-        self._measure([(CutQuery(self.axes.clique, grids, cut), self.unspent)], f"{len(cut.nodes):,} blocks")
+            self._measure([(query, whole * part / total) for query, part in asked], f"{blocks} blocks")
+        # Later rounds: blocks with rows are cut as finely as the budget of the round can tell their parts apart.
+        for number in range(len(self.record.cuts), len(cuts)):
+            part, parts_per_noise = cuts[number]
+            share = self.unspent * part / sum(later for later, _ in cuts[number:])
+            cut = BlockCut.at_level(tree, tree.depth)
+            if self.record.measured:
+                if share < LEAST_ROUND:
+                    break
+                fit = BlockFit.of(self.record.measured, grids)
+                scale = self.unit / float(share) ** (1 if self.noise is NoiseKind.LAPLACE else 0.5)
+                cut = refined_cut(fit.cut, posterior_counts(fit).max(axis=1), scale, parts_per_noise)
+            self._measure([(CutQuery(self.axes.clique, grids, cut), share)], f"{len(cut.nodes):,} blocks")
         return True
 
     def _partitioned(self) -> Grids:

@@ -159,24 +159,32 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
     def _asked(self, clique: Clique, grids: tuple[AxisGrid, ...]) -> list[HatQuery | CutQuery]:
         """What every table holds: counts of buckets, then of hats or of larger and larger blocks; or of blocks alone.
 
-        A cut, which no counts of buckets precede, is the last and lies within the smallest blocks before it.
+        Cuts, which no counts of buckets precede, come last, and lie within the smallest blocks before them.
         """
         tree = BlockTree(tuple(grid.buckets for grid in grids))
         queries: list[HatQuery | CutQuery] = []
-        levels: list[int] = []
+        smallest: BlockCut | None = None  # blocks so far
         hats = any(table.hats for table in self.tables)
+        in_rounds = bool(self.tables) and (self.tables[0].level is not None or self.tables[0].nodes is not None)
         for number, table in enumerate(self.tables):
+            level = table.level
+            levels = [each.level for each in self.tables[:number] if each.level is not None]
             if table.nodes is not None:
                 cut = BlockCut(tree, table.nodes)
-                alone = table.level is None and not hats and len(levels) == number == len(self.tables) - 1
-                fits = alone and cut.refines(max(levels, default=0))
+                fits = in_rounds and level is None and not hats and (smallest is None or cut.refines(smallest))
+                smallest = cut
                 queries.append(CutQuery(clique, grids, cut))
-            elif table.level is not None:
-                fits = not hats and 0 <= table.level < min(levels, default=tree.depth)
-                levels.append(table.level)
-                queries.append(HatQuery(clique, tree.grids(max(table.level, 0), grids)))
+            elif level is not None:
+                fits = (
+                    not hats
+                    and 0 <= level < min(levels, default=tree.depth)
+                    and not any(isinstance(query, CutQuery) for query in queries)
+                )
+                level = min(max(level, 0), tree.depth)
+                smallest = smallest or BlockCut.at_level(tree, level)
+                queries.append(HatQuery(clique, tree.grids(level, grids)))
             else:
-                fits = bool(table.hats) == (number > 0) and not levels
+                fits = bool(table.hats) == (number > 0) and not in_rounds
                 queries.append(HatQuery(clique, grids, tuple(table.hats)))
             blocks = table.nodes is not None or table.level is not None
             if not fits or (blocks and math.prod(tree.buckets) > LARGEST_TREE):
@@ -276,21 +284,27 @@ class HistogramRecord(OneHistogram):
         return self.chosen or (self.measured[0].asked.grids if self.measured else ())  # type: ignore[union-attr]
 
     @property
-    def cut(self) -> BlockCut | None:
-        """The blocks of several sizes in which a map was measured, if it was."""
-        asked = self.measured[-1].asked if self.measured else None
-        return asked.cut if isinstance(asked, CutQuery) else None
+    def cuts(self) -> list[BlockCut]:
+        """The blocks of several sizes that were measured, each cut within the blocks of that before."""
+        return [table.asked.cut for table in self.measured if isinstance(table.asked, CutQuery)]
 
     @property
-    def finished(self) -> bool:
-        """Whether all buckets were measured, or a cut of the map; an interrupted map may lack both."""
-        if not self.measured:
-            return False
-        return self.cut is not None or same_grids(self.measured[0].asked.grids, self.grids)  # type: ignore[union-attr]
+    def in_blocks(self) -> bool:
+        """Whether rounds of blocks are measured, and not all buckets at first."""
+        return bool(self.measured) and (bool(self.cuts) or self.level(self.measured[0]) is not None)
 
     @property
     def buckets(self) -> Mapping[str, AxisGrid]:
-        return dict(zip(self.clique, self.grids, strict=False)) if self.measured else {}
+        """The buckets of every gridded attribute: of a line in blocks the smallest, of a map those of the first round."""
+        if not self.measured:
+            return {}
+        grids = self.grids
+        if self.in_blocks and not self._whole:
+            grids = self.measured[0].asked.grids  # type: ignore[union-attr]
+            if self.cuts and self.gridded == 1:
+                fine = self.grids[0].cuts
+                grids = (AxisGrid(np.append(fine[self.cuts[-1].starts], fine[-1])),)
+        return dict(zip(self.clique, grids, strict=False))
 
     def level(self, table: Measurement) -> int | None:
         """The level of a table of blocks in the tree over the buckets; None for other tables."""
@@ -327,7 +341,8 @@ class HistogramRecord(OneHistogram):
     @property
     def _whole(self) -> bool:
         """Whether every level was counted by itself."""
-        return all(grid.whole for grid in self.grids) and self.finished and (self.cut is None or self.cut.whole)
+        blocks = bool(self.cuts) and self.cuts[-1].whole if self.in_blocks else True
+        return all(grid.whole for grid in self.grids) and blocks
 
     @property
     def errors(self) -> ErrorKind | None:
@@ -340,7 +355,7 @@ class HistogramRecord(OneHistogram):
         if not self._whole:
             notes.append(f"{EVEN_NOTE} {self.bias_words}")
         if self.queries != "cells" and self.measured:
-            notes.append(SHRUNK_NOTE if self.cut or any(map(self.level, self.measured)) else NONNEGATIVE_NOTE)
+            notes.append(SHRUNK_NOTE if self.in_blocks or any(map(self.level, self.measured)) else NONNEGATIVE_NOTE)
         return tuple(notes)
 
 
