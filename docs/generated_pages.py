@@ -102,7 +102,7 @@ def _home(thing: Any) -> str:
 def command_page() -> str:
     """Every command with its usage, its text and its options, from the commands themselves."""
     lines = ["# Every command and its options", "", "`hush help COMMAND` shows the same in a terminal.", ""]
-    for context, command in walk(main, click.Context(main, info_name="hush")):
+    for context, command in walk(main, click.Context(main, info_name="hush", **main.context_settings)):
         usage = command.get_usage(context).removeprefix("Usage: ")
         lines += [f"{'##' if context.parent and not context.parent.parent else '###'} {context.command_path}", ""]
         lines += ["```text", re.sub(r"\s+", " ", usage), "```", "", inspect.cleandoc(command.help or "").strip(), ""]

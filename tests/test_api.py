@@ -17,7 +17,7 @@ def test_at_most_thirty_public_names_and_all_of_them_are_documented() -> None:
         re.findall(r"^\| `hush\.(\w+)` \|", (ROOT / "docs" / "reference.md").read_text(), flags=re.MULTILINE)
     )
     assert set(hush.__all__) == documented
-    assert len(hush.__all__) <= 30
+    assert len(hush.__all__) < 30
     assert all(hasattr(hush, name) for name in hush.__all__)
 
 

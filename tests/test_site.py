@@ -61,7 +61,7 @@ def test_code_that_fails_is_noticed(tmp_path: Path) -> None:
 
 def test_the_reference_has_every_command_and_option() -> None:
     page = command_page()
-    commands = list(walk(main, click.Context(main, info_name="hush")))
+    commands = list(walk(main, click.Context(main, info_name="hush", **main.context_settings)))
     assert len(commands) > 20
     for context, command in commands:
         assert re.search(rf"^##+ {context.command_path}$", page, re.MULTILINE)
