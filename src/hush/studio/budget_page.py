@@ -20,7 +20,7 @@ from hush.render.markup import Markup, join, tag
 from hush.render.text_table import counted
 from hush.report.page import success
 from hush.studio.guard import back_to
-from hush.studio.layout import button, check_field, form, hidden, meaning, notice, owner_page, text_field
+from hush.studio.layout import button, check_field, form, hidden, meaning, notice, text_field
 from hush.studio.owner import OwnerStudio
 from hush.studio.planned import Effect, Planned, budget_words, number, share_words
 from hush.studio.project import ProjectFile, TypedBudget, digest
@@ -91,12 +91,10 @@ def show_budget(studio: OwnerStudio, message: str | None = None) -> str:
         button("Save and continue"),
         id="budget-form",
     )
-    return owner_page(
+    return studio.page(
         body,
         title="Set the budget",
         current="/budget",
-        dataset=studio.dataset_name,
-        done=studio.steps_done(state),
         message=message,
     )
 
@@ -296,12 +294,10 @@ def show_confirm(studio: OwnerStudio, message: str | None = None) -> str:
 
 
 def _confirm_page(studio: OwnerStudio, state: ProjectFile, body: Markup, message: str | None) -> str:
-    return owner_page(
+    return studio.page(
         body,
         title="Confirm what is spent",
         current="/confirm",
-        dataset=studio.dataset_name,
-        done=studio.steps_done(state),
         message=message,
     )
 

@@ -43,7 +43,6 @@ from hush.studio.layout import (
     hidden,
     meaning,
     notice,
-    owner_page,
     select,
     text_field,
     void,
@@ -108,12 +107,10 @@ def show_columns(studio: OwnerStudio, message: str | Markup | None = None) -> st
         ),
         id="columns-form",
     )
-    return owner_page(
+    return studio.page(
         join(to_discovery(state), body, schema_files(studio), check_form()),
         title="Describe the columns",
         current="/columns",
-        dataset=studio.dataset_name,
-        done=studio.steps_done(state),
         wide=True,
         message=message,
     )
@@ -385,7 +382,7 @@ def owner_check(studio: OwnerStudio, fields: FormData) -> Response:
     state = studio.state
     location, table = studio.source(state)
     outcome = dry_run(location, schema_of(state), **({"table": table} if table else {}))
-    page = owner_page(
+    page = studio.page(
         join(
             notice(CHECK_WARNING, kind="private"),
             check_table(outcome),
@@ -393,8 +390,6 @@ def owner_check(studio: OwnerStudio, fields: FormData) -> Response:
         ),
         title="Owner's check",
         current="/columns",
-        dataset=studio.dataset_name,
-        done=studio.steps_done(state),
     )
     return HTMLResponse(page)
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from hush.render.markup import Markup, join, tag
 from hush.studio.guard import back_to
-from hush.studio.layout import button, form, owner_page, select, text_field
+from hush.studio.layout import button, form, select, text_field
 from hush.studio.owner import DATA_ENDINGS, OwnerStudio
 
 MOST_FILES = 100  # of the folder that are listed
@@ -60,13 +60,10 @@ def show_data(studio: OwnerStudio, message: str | None = None) -> str:
     note = None
     if chosen is not None:
         note = tag("p", "Your work is kept in ", tag("code", str(studio.project.path)), ".", class_="soft")
-    done = [] if chosen is None else studio.steps_done(studio.state)
-    return owner_page(
+    return studio.page(
         join(body, note),
         title="Choose the data",
         current="/data",
-        dataset=studio.dataset_name,
-        done=done,
         message=message,
     )
 

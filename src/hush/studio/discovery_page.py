@@ -27,7 +27,7 @@ from hush.schema.discovery_draft import Draft
 from hush.studio.budget_page import cap_of
 from hush.studio.column_draft import discovery_draft, drafts_of, marked_columns, with_discovery
 from hush.studio.guard import back_to
-from hush.studio.layout import bullet_list, button, form, hidden, meaning, notice, owner_page, text_field
+from hush.studio.layout import bullet_list, button, form, hidden, meaning, notice, text_field
 from hush.studio.owner import OwnerStudio
 from hush.studio.planned import budget_words, number, share_words, stated_rows
 from hush.studio.project import ProjectFile, ReleaseEntry, TypedBudget
@@ -136,12 +136,10 @@ def show_discovery(studio: OwnerStudio, message: str | None = None, considered: 
     else:
         words = "No column is marked. Mark columns on their page if nobody knows their bounds or values."
         body = tag("p", words, class_="empty")
-    return owner_page(
+    return studio.page(
         body,
         title="Discover what nobody knows",
         current="/columns",
-        dataset=studio.dataset_name,
-        done=studio.steps_done(state),
         message=message,
     )
 

@@ -10,8 +10,10 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 from hush.core.errors import DataError, HushError
 from hush.privacy.ledger import Ledger
 from hush.release.release import Release
+from hush.render.markup import Markup
 from hush.schema import Schema
 from hush.studio.column_draft import first_draft, state_of
+from hush.studio.layout import owner_page
 from hush.studio.planned import Planner
 from hush.studio.project import ChosenData, Project, ProjectFile, ReleaseEntry
 from hush.studio.spending import Spending
@@ -166,6 +168,21 @@ class OwnerStudio:
             "/budget": state.budget.reviewed,
         }
         return [address for address, finished in done.items() if finished]
+
+    def page(
+        self,
+        body: Markup,
+        *,
+        title: str,
+        current: str,
+        message: str | Markup | None = None,
+        wide: bool = False,
+    ) -> str:
+        """A page of the owner, with the steps that are done and the name of the data."""
+        done = () if self._project is None else self.steps_done(self.state)
+        return owner_page(
+            body, title=title, current=current, dataset=self.dataset_name, done=done, wide=wide, message=message
+        )
 
     def release(self, name: str) -> tuple[ReleaseEntry, Release]:
         """A release of the project, or what an interrupted one has measured."""

@@ -50,16 +50,6 @@ class Effect:
     margin: float | None
     typical_count: float | None  # rows of an average cell, if the number of rows is known
 
-    @property
-    def words(self) -> str:
-        """The effect as one would say it."""
-        if self.margin is None:
-            return "not known beforehand"
-        margin = f"± {noise_text(self.margin)}"
-        if self.typical_count is None:
-            return f"{margin} people"
-        return f"{margin} people on a typical count of {noise_text(max(self.typical_count, 0.01))}"
-
 
 @dataclass(frozen=True, slots=True)
 class Planned:

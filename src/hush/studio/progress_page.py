@@ -18,7 +18,7 @@ from hush.render.markup import Markup, join, tag
 from hush.render.text_table import counted
 from hush.studio.discovery_page import SCHEMA_ENDING, resume_discovery
 from hush.studio.guard import back_to
-from hush.studio.layout import button, form, notice, owner_page
+from hush.studio.layout import button, form, notice
 from hush.studio.owner import OwnerStudio
 from hush.studio.project import ReleaseEntry
 from hush.studio.spending import Running
@@ -40,12 +40,10 @@ def show_progress(studio: OwnerStudio, name: str, message: str | None = None) ->
         body = join(text, tag("p", tag("a", "Explore it", href=f"/releases/{name}", class_="button", id="explore")))
     else:
         body = ended_markup(studio, entry, status)
-    return owner_page(
+    return studio.page(
         body,
         title=f"Discovery {name}" if name.endswith(SCHEMA_ENDING) else f"Release {name}",
         current="/releases",
-        dataset=studio.dataset_name,
-        done=studio.steps_done(studio.state),
         message=message,
     )
 

@@ -17,7 +17,6 @@ from hush.studio.layout import (
     hidden,
     meaning,
     notice,
-    owner_page,
     select,
     select_field,
     text_field,
@@ -62,12 +61,10 @@ def show_people(studio: OwnerStudio, message: str | None = None) -> str:
         ),
         button("Save and continue"),
     )
-    return owner_page(
+    return studio.page(
         body,
         title="Who is protected?",
         current="/people",
-        dataset=studio.dataset_name,
-        done=studio.steps_done(state),
         message=message,
     )
 
@@ -143,6 +140,7 @@ def show_questions(studio: OwnerStudio, message: str | None = None) -> str:
     )
     body = form(
         "/questions",
+        asked_notice(state),
         hidden("seen", digest(asked)),
         goal,
         tables,
@@ -151,12 +149,10 @@ def show_questions(studio: OwnerStudio, message: str | None = None) -> str:
         button("Save and continue", name="action", value="next"),
         button("Save", name="action", value="save", plain=True),
     )
-    return owner_page(
+    return studio.page(
         body,
         title="What matters?",
         current="/questions",
-        dataset=studio.dataset_name,
-        done=studio.steps_done(state),
         message=message,
     )
 

@@ -23,7 +23,7 @@ from hush.studio.explore import (
     explore_markup,
     release_title,
 )
-from hush.studio.layout import copied, owner_page
+from hush.studio.layout import copied
 from hush.studio.owner import OwnerStudio
 
 MOST_OWNER_ROWS = 1_000_000  # at a time
@@ -47,12 +47,10 @@ def show_releases(studio: OwnerStudio, message: str | None = None) -> str:
         if rows
         else tag("p", "Nothing was released yet. The steps above lead to a first release.", class_="empty")
     )
-    return owner_page(
+    return studio.page(
         body,
         title="Releases",
         current="/releases",
-        dataset=studio.dataset_name,
-        done=studio.steps_done(state),
         message=message,
     )
 
@@ -73,12 +71,10 @@ def show_release(studio: OwnerStudio, name: str, query: QueryParams) -> Response
     )
     body = join(explore_markup(explored, query), work if entry.script else None)
     note = "" if release.complete else " (interrupted)"
-    page = owner_page(
+    page = studio.page(
         body,
         title=f"Release {release_title(name)}{note}",
         current="/releases",
-        dataset=studio.dataset_name,
-        done=studio.steps_done(studio.state),
     )
     return HTMLResponse(page)
 

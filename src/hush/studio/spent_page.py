@@ -15,7 +15,7 @@ from hush.render.html_page import scrolling
 from hush.render.labels import readable
 from hush.render.markup import Markup, join, tag
 from hush.studio.guard import back_to
-from hush.studio.layout import button, form, hidden, meaning, notice, owner_page, text_field
+from hush.studio.layout import button, form, hidden, meaning, notice, text_field
 from hush.studio.owner import OwnerStudio
 from hush.studio.planned import number, share_words
 
@@ -58,12 +58,10 @@ def show_spent(studio: OwnerStudio, message: str | None = None) -> str:
             where,
             raise_form(ledger),
         )
-    return owner_page(
+    return studio.page(
         body,
         title="Ledger",
         current="/ledger",
-        dataset=studio.dataset_name,
-        done=studio.steps_done(state),
         message=message,
     )
 
