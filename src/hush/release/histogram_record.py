@@ -295,7 +295,7 @@ class HistogramRecord(OneHistogram):
 
     @property
     def buckets(self) -> Mapping[str, AxisGrid]:
-        """The buckets of every gridded attribute: in blocks the smallest of a line, and of a map those of the first round."""
+        """The buckets of every gridded attribute: the smallest blocks of a line, those of the first round of a map."""
         if not self.measured:
             return {}
         grids = self.grids
