@@ -109,7 +109,7 @@ def found_column(
     if fine is not None and BOUNDS in column.open:
         within = found_range(fine.levels, failure=HALF, skip_ends=True)
         # the first grid found rows that the second did not: all of the second grid but its margins
-        held = FoundRange(1, fine.column.levels - 2, 1.0) if within is None else within
+        held = FoundRange(1, fine.column.levels - 2, 1.0, 1.0) if within is None else within
     elif fine is not None:
         held = FoundRange(0, fine.column.levels - 1, 0.0)
     outside = held.outside if BOUNDS in column.open else None
@@ -121,7 +121,7 @@ def found_column(
     provenance = Discovered(
         what=what, cost=cost, cost_unit=cost_unit, failure=BETA, outside=outside, rows=rows, stddev=stddev
     )
-    provenance = replace(provenance, note=_note(column, found, provenance, wide))
+    provenance = replace(provenance, note=_note(column, found, provenance, wide, held.estimate))
     return FoundColumn(column=replace(found, discovered=provenance), provenance=provenance, private=True)
 
 
@@ -220,7 +220,7 @@ def _level_rows(counted: GridCounts, found: Column) -> tuple[tuple[int, ...], tu
     return tuple(rows.tolist()), tuple(round(deviation * float(count) ** 0.5, 6) for count in added)
 
 
-def _note(column: OpenColumn, found: Column | Stamp, provenance: Discovered, wide: GridCounts) -> str:
+def _note(column: OpenColumn, found: Column | Stamp, provenance: Discovered, wide: GridCounts, estimate: float) -> str:
     """What was found, in plain words."""
     match found:
         case Integer() if not found.binned:
@@ -229,14 +229,17 @@ def _note(column: OpenColumn, found: Column | Stamp, provenance: Discovered, wid
             bins = len(found.starts) if isinstance(found, Integer) else len(found.edges) - 1
             text = f"{_shown(found.low)} to {_shown(found.high)} in {bins} bins"
             if found.points:
-                text += f", and single values {', '.join(_shown(point) for point in found.points)}"
+                alone = "by itself" if len(found.points) == 1 else "each by itself"
+                text += f", with {', '.join(_shown(point) for point in found.points)} {alone}"
         case Date() | Timestamp():
             text = f"{found.start} to {found.end}"
             text += f" by {found.granularity}" if GRANULARITY not in column.given else ""
         case _:
             text = found.kind
     if provenance.outside is not None:
-        text += f"; at most {100 * provenance.outside:.2g} % of the rows lie outside and are moved to the nearer bound"
+        about = f"about {100 * estimate:.1f} %" if estimate >= 0.001 else "hardly any"
+        text += f"; {about} of the rows (surely less than {100 * provenance.outside:.2g} %) lie outside"
+        text += " and are moved to the nearer bound"
     # Rows beyond the grid, and columns with hardly anything to tell.
     levels = wide.levels
     bound = levels.noise_bound(1, HALF)

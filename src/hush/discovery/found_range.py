@@ -53,11 +53,15 @@ class NoisyLevels:
 
 @dataclass(frozen=True, slots=True)
 class FoundRange:
-    """Levels first .. last; with probability 1 - failure at most the share `outside` of the rows is in other levels."""
+    """Levels first .. last; with probability 1 - failure at most the share `outside` of the rows is in other levels.
+
+    `estimate` is the share that the noisy counts show there.
+    """
 
     first: int
     last: int
     outside: float
+    estimate: float = 0.0
 
 
 def found_range(
@@ -89,7 +93,8 @@ def found_range(
         max(0.0, float(side.sum()) + noisy.noise_bound(len(side), chance)) for side in (below, above) if len(side)
     )
     rows = max(1.0, noisy.total - noisy.noise_bound(levels, chance), hidden)
-    return FoundRange(edge + first, edge + last, min(1.0, hidden / rows))
+    counted = max(0.0, float(below.sum() + above.sum()))
+    return FoundRange(edge + first, edge + last, min(1.0, hidden / rows), min(1.0, counted / max(noisy.total, 1.0)))
 
 
 def _first_held(rows: Floats, noisy: NoisyLevels, chance: float, most: float) -> int | None:
