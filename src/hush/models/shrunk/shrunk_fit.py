@@ -59,9 +59,8 @@ LEAST_SHARE = 1e-9  # of the rows that a level keeps, so that no prediction is z
 PAIR_SWEEPS, TABLE_SWEEPS = 50, 30  # of proportional fitting
 RELAXED_ROWS, RELAXED_ITERATIONS, RELAXED_TOLERANCE, RELAXED_RESTRAINT = 100, 150, 0.1, 0.6
 LARGEST_MISFIT = 2.0  # of relaxed rows, over that of the truth; a descent that ends above it has failed
-RELAXED_FITS = 3  # from different starts, whose mean follows less of the noise than each of them
 SECONDS_PER_NUMBER, SECONDS_PER_LEVEL = 0.4e-9, 15e-9  # of a relaxed row, for one iteration
-MOST_RELAXED_SECONDS = 0.2  # of one descent, of twelve; if relaxed rows need more, the tree predicts alone
+MOST_RELAXED_SECONDS = 0.6  # of one descent, of four; if relaxed rows need more, the tree predicts alone
 FEWEST_RELAXED_ITERATIONS = 40
 TREE_DOUBT = 0.01  # of what independence predicts: a tree predicts no less, so that no cell is ruled out
 SPLIT_VARIANCE = 0.25  # t^2 of the two copies: the one that is fitted has 1 + t^2 times the variance
@@ -334,7 +333,7 @@ class _ShrunkTables:
         return predicted
 
     def _relaxed(self, cliques: Sequence[Clique]) -> dict[Clique, Floats] | None:
-        """Columns and pairs of relaxed rows fitted to all residuals, the mean of several fits; None if that is slow."""
+        """Columns and pairs of relaxed rows fitted to all residuals; None if that is slow, or the descent fails."""
         measured = [clique for clique in cliques if clique in self.averages]
         numbers = sum(self.averages[clique].values.size for clique in measured)
         seconds = RELAXED_ROWS * (numbers * SECONDS_PER_NUMBER + sum(self.domain.shape) * SECONDS_PER_LEVEL)
@@ -355,21 +354,17 @@ class _ShrunkTables:
             else:  # the residual in independent numbers, without the sums that are zero
                 contrasts = Kronecker([Dense(helmert(size)) for size in sizes])
                 noisy.append(Measurement(clique, contrasts @ residual.values.ravel(), stddev, contrasts))
-        fits = [
-            fit_relaxed(
-                self.domain,
-                noisy,
-                total=self.total,
-                rows=RELAXED_ROWS,
-                tolerance=RELAXED_TOLERANCE,
-                iterations=min(iterations, RELAXED_ITERATIONS),
-                restraint=RELAXED_RESTRAINT,
-                seed=self.seed + number,
-            )
-            for number in range(RELAXED_FITS)
-        ]
-        near = [fit.value.many(cliques) for fit in fits if fit.stats["value"] <= LARGEST_MISFIT * freedom / 2]
-        return {clique: np.mean([tables[clique] for tables in near], axis=0) for clique in cliques} if near else None
+        fit = fit_relaxed(
+            self.domain,
+            noisy,
+            total=self.total,
+            rows=RELAXED_ROWS,
+            tolerance=RELAXED_TOLERANCE,
+            iterations=min(iterations, RELAXED_ITERATIONS),
+            restraint=RELAXED_RESTRAINT,
+            seed=self.seed,
+        )
+        return fit.value.many(cliques) if fit.stats["value"] <= LARGEST_MISFIT * freedom / 2 else None
 
     def _shrunk(self, predicted: Mapping[Clique, Floats], *, smooth: bool = False) -> dict[Clique, Floats]:
         """The predicted tables, those that were measured shrunk toward their predictions; fitted to their margins.
