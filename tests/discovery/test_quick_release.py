@@ -128,6 +128,17 @@ def test_a_draft_with_nothing_open_takes_nothing_from_the_release() -> None:
     assert done.schema.discovery is None
 
 
+def test_the_unit_of_a_schema_is_protected() -> None:
+    rows = pa.table({"patient": [f"p{i // 3}" for i in range(3000)], "smokes": [i % 2 == 0 for i in range(3000)]})
+    schema = hush.Schema([Boolean(name="smokes")], unit=Unit(column="patient", max_rows=3))
+    done = quick_release(rows, hush.Budget(rho=0.5), schema=schema, workload="1-way", goal="answers")
+    assert done.schema.unit == done.release.statement.unit == schema.unit
+    assert [column.name for column in done.schema] == ["smokes"]
+    assert "all rows of one patient" in done.assumed[-1]
+    with pytest.raises(SchemaError, match="keep one"):
+        guessed_draft(rows, schema=schema, unit=Unit(column="patient", max_rows=1))
+
+
 def test_shares_are_read_as_stated_and_bad_ones_refused() -> None:
     budget = hush.Budget(rho=1.0)
     assert budget.part(Fraction(1, 4)) == hush.Budget(rho=0.25)

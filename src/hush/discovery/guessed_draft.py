@@ -63,9 +63,10 @@ def guessed_draft(
 ) -> GuessedDraft:
     """The draft that names and declared types suggest for a frame, a file or a database.
 
-    `schema` has columns that are known: a schema, or a mapping of names to columns or to what their tables in a schema
-    file hold, open entries included. `bounds` has the bounds of columns whose bins alone are to be found, such as
-    {"age": (0, 120)}. Columns whose names say that they are ids are left out, as are types that hush cannot count.
+    `schema` has columns that are known: a schema, whose unit is then protected, or a mapping of names to columns or to
+    what their tables in a schema file hold, open entries included. `bounds` has the bounds of columns whose bins alone
+    are to be found, such as {"age": (0, 120)}. Columns whose names say that they are ids are left out, as are types
+    that hush cannot count.
 
     Privacy: reads names and declared types, no row.
 
@@ -76,6 +77,11 @@ def guessed_draft(
     """
     source = whole_source(data, table=table, query=query)
     known = _known_columns(schema)
+    stated = schema.unit if isinstance(schema, Schema) else ROW
+    if unit == ROW:
+        unit = stated
+    elif stated not in (ROW, unit):
+        raise SchemaError(f"unit = {shown(unit)} is not the unit of schema, {shown(stated)}; keep one")
     given = dict(bounds or {})
     for name in [*known, *given]:
         if name not in source.columns:
