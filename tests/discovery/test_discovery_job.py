@@ -21,7 +21,7 @@ from hush.privacy.events import compose, price
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import watch
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
-from hush.schema import Categorical, Date, Integer, Numeric, Timestamp, Unit
+from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Timestamp, Unit
 from hush.schema.discovery_draft import Draft
 from hush.schema.schema_toml import read_toml
 from hush.testing import check_replay
@@ -117,6 +117,14 @@ def test_seeded_noise_marks_what_was_found(tmp_path: Path) -> None:
     plan = hush.plan(hush.Workload.kway(schema.domain, 1), Budget(rho=0.5), "residual")
     with pytest.raises(SchemaError, match="drafted from private data"):
         plan.release(hush.read(incomes(2000), schema))
+
+
+def test_a_seeded_cap_marks_columns_that_were_known() -> None:
+    rows = pa.table({"id": [i // 3 for i in range(3000)], "works": [i % 2 == 0 for i in range(3000)]})
+    known = Draft.of({"works": Boolean(name="works")}, unit=Unit(column="id"), open_unit=True)
+    schema = hush.Schema.discover(rows, known, BUDGET, entropy=NotPrivateEntropy(seed=1))
+    assert schema.from_private_data == ("works",)
+    assert hush.Schema.discover(rows, known, BUDGET).from_private_data == ()
 
 
 class Stopped:

@@ -463,7 +463,10 @@ class DiscoveryJob:
             ledger_head=self.record.statement.ledger_head,
             max_rows=None if self.record.unit is None else self.record.unit.provenance,
         )
-        stated = Schema(declared_columns(schema), unit=schema.unit, constraints=schema.constraints, discovery=run)
+        columns = declared_columns(schema)
+        if self.record.statement.seeded:  # the cap, and which columns were left out, are not public either
+            columns = [replace(column, from_private_data=True) for column in columns]
+        stated = Schema(columns, unit=schema.unit, constraints=schema.constraints, discovery=run)
         return DiscoveryOutcome(stated, tuple(notes), tuple(left_out))
 
     def _counted_column(self, column: OpenColumn) -> FoundColumn | None:
