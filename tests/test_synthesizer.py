@@ -175,6 +175,7 @@ def test_y_becomes_the_label() -> None:
         ({"schema": hush.datasets.people_schema(), "bounds": {"age": (0, 9)}}, "leave out levels= and bounds="),
         ({"epsilon": 0.0}, "above 0"),
         ({"ledger": True}, "expected the name of a file"),
+        ({"ledger": ""}, "expected the name of a file"),
         ({"mechanism": "scuot"}, "did you mean 'scout'|expected"),
     ],
 )

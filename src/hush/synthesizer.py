@@ -119,8 +119,8 @@ class Synthesizer:
 
         # Everything that can be refused is refused before anything is charged.
         budget = Budget(epsilon=self.epsilon) if self.delta is None else Budget(epsilon=self.epsilon, delta=self.delta)
-        if self.ledger is True:
-            raise BudgetError("ledger=True: expected the name of a file, such as ledger='budget.db'")
+        if self.ledger is True or self.ledger == "":  # an empty name must not mean that there is no ledger
+            raise BudgetError(f"ledger={self.ledger!r}: expected the name of a file, such as ledger='budget.db'")
         data, label = (X, self.label) if y is None else _with_label(X, y, self.label)
         types = FrameTypes.of(data)
         known, assumed = self._known(data)
