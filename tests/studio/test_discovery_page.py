@@ -5,12 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from starlette.datastructures import FormData
 
 import hush
 from hush.discovery.discovery_job import DiscoveryJob
 from hush.mechanisms.release_job import partial_file
 from hush.privacy.ledger_chain import CHARGE
 from hush.studio.column_draft import discovery_draft, open_column, without_provenance
+from hush.studio.columns_page import changed
 from hush.studio.owner import OwnerStudio
 from hush.studio.project import ColumnDraft
 from studio_visitor import Visitor, running
@@ -133,3 +135,11 @@ def test_what_is_typed_stays_and_the_rest_is_open(studio: OwnerStudio) -> None:
     flag = ColumnDraft(name="c", kind="boolean", discover=True)
     assert discovery_draft(studio.state.replaced(columns=[flag])).open_columns == ()
     assert without_provenance('points = [0]\ndiscovered = {note = "x"}') == "points = [0]"
+
+
+def test_an_edit_of_many_columns_removes_what_a_discovery_found(studio: OwnerStudio) -> None:
+    found = ColumnDraft(
+        name="age", kind="integer", texts={"low": "20", "high": "59"}, more='discovered = {note = "20 to 59"}'
+    )
+    assert changed(found, FormData({"bulk-high": "99"})).more == ""
+    assert changed(found, FormData({"bulk-action": "leave"})).more == found.more

@@ -345,7 +345,10 @@ def changed(draft: ColumnDraft, fields: FormData) -> ColumnDraft:
     if action in flags:
         name, value = flags[action]
         parts[name] = value
-    return replace(draft, texts=texts, **parts)
+    edited = replace(draft, texts=texts, **parts)
+    if DISCOVERED in draft.more and (edited.texts, edited.kind) != (draft.texts, draft.kind):
+        edited = replace(edited, more=without_provenance(draft.more))
+    return edited
 
 
 def import_schema(studio: OwnerStudio, fields: FormData) -> Response:
