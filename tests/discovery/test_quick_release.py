@@ -15,7 +15,7 @@ import pytest
 import hush
 from hush.core.errors import BudgetError, SchemaError
 from hush.discovery.guessed_draft import guessed_draft
-from hush.discovery.quick_release import quick_release
+from hush.discovery.quick_release import evidence_of, quick_release
 from hush.schema import Boolean, Categorical, Unit
 from hush.schema.discovery_draft import OpenColumn
 
@@ -145,3 +145,15 @@ def test_shares_are_read_as_stated_and_bad_ones_refused() -> None:
     for share in (Fraction(0), Fraction(3, 2)):
         with pytest.raises(BudgetError, match="share="):
             budget.part(share)
+
+
+def test_noisy_counts_of_the_discovery_are_evidence_for_the_release() -> None:
+    done = quick_release(table(), hush.Budget(epsilon=2.0, delta=1e-9), goal="rows")
+    found = {measurement.clique: measurement for measurement in evidence_of(done.schema)}
+    assert found
+    for (name,), measurement in found.items():
+        kept = done.schema[name].discovered
+        assert kept is not None
+        assert measurement.values.tolist() == list(map(float, kept.rows))
+        assert min(kept.stddev) <= measurement.stddev <= max(kept.stddev)
+    assert not found.keys() & {("smokes",)}

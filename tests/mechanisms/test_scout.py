@@ -468,3 +468,18 @@ def test_asked_tables_add_up_their_weights_and_leave_out_columns_of_one_level() 
     domain = Domain({"a": 2, "one": 1, "b": 3})
     workload = Workload.marginals(domain, [("a", "b"), ("b", "a", "one"), ("b",)], [1.0, 2.0, 5.0])
     assert scout.asked_tables(workload) == {("a", "b"): 3.0, ("b",): 5.0}
+
+
+def test_evidence_from_before_the_run_improves_the_model_and_is_no_part_of_the_release() -> None:
+    exact = TABLE.counts([("d",)])[("d",)].astype(float)
+    evidence = [hush.Measurement(("d",), exact, 0.5)]
+    plan = Scout().plan(Workload.kway(DOMAIN, 2), SMALL)
+    runs = {}
+    for given in ((), evidence):
+        job = ReleaseJob(plan, evidence=given, entropy=NotPrivateEntropy(4), schema_is_public=True)
+        runs[len(given)] = job.run(TABLE)
+    off = [np.abs(release.model().counts(("d",)) - exact).max() for release in runs.values()]
+    assert off[1] < 8 < off[0]
+    # what leaves as measured, and what it cost, is that of the run alone
+    assert all(spent_all(release, plan) for release in runs.values())
+    assert all(table.stddev > 1 for table in runs[1].noisy_tables)

@@ -286,7 +286,7 @@ def _discovered(
     """The request with the rest of the budget, the schema that a discovery found, and the account that both charge."""
     from hush.discovery.discovery_job import DiscoveryJob, RowsOf
     from hush.discovery.guessed_draft import guessed_draft
-    from hush.discovery.quick_release import DISCOVERY_SHARE, parts_of
+    from hush.discovery.quick_release import DISCOVERY_SHARE, evidence_of, parts_of
     from hush.privacy.sensitivity import Neighbours
     from hush.schema.discovery_draft import Draft
 
@@ -347,7 +347,7 @@ def _discovered(
         click.echo(f"discovered: {printable(note)}")
     click.echo(f"Schema {path}: {first} of {budget} was spent on it; {second} is left for the release.")
     limit = replace(request.limit, **{name: second.to_dict().get(name) for name in ("epsilon", "delta", "rho", "mu")})
-    return replace(request, limit=limit), path, {"within": within}
+    return replace(request, limit=limit), path, {"within": within, "evidence": evidence_of(found.schema)}
 
 
 def _loaded_partial(file: Path) -> hush.Release:

@@ -7,11 +7,14 @@ Both parts charge one account, which keeps the budget however they are composed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from hush.discovery.discover import draft_of
 from hush.discovery.discovery_job import DiscoveryJob, DiscoveryOutcome, RowsOf
@@ -26,6 +29,7 @@ from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import Entropy
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
+from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release
 from hush.schema.column_kinds import Boolean
@@ -142,10 +146,27 @@ def quick_release(
         dataset=dataset,
         name=name,
         within=within,
+        evidence=evidence_of(outcome.schema),
         schema_is_public=entropy is not None,
         entropy=entropy,
     ).run(read(data, outcome.schema, **options))
     return QuickRelease(release, outcome.schema, assumed, outcome.notes, (first, second))
+
+
+def evidence_of(schema: Schema) -> list[Measurement]:
+    """The noisy counts of columns that a discovery found, for a release about the same rows.
+
+    Levels that add up several counts have more noise than others; all get the mean variance, which models weigh by.
+
+    >>> evidence_of(Schema([Boolean(name="employed")]))
+    []
+    """
+    found = [(column.name, column.discovered) for column in schema if column.discovered is not None]
+    return [
+        Measurement((name,), np.array(kept.rows, dtype=np.float64), math.sqrt(np.mean(np.square(kept.stddev))))
+        for name, kept in found
+        if len(kept.rows) == schema[name].size
+    ]
 
 
 def plan_rows(

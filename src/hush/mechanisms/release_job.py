@@ -11,7 +11,7 @@ import os
 import shlex
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -30,6 +30,7 @@ from hush.privacy.events import compose
 from hush.privacy.exact_sampling import Entropy
 from hush.privacy.gate import MOST_SCORED_ROWS, Gate
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
+from hush.privacy.measurement import Measurement
 from hush.privacy.noise import law_costing
 from hush.privacy.sensitivity import Sensitivity
 from hush.release.record import Round
@@ -71,7 +72,8 @@ class ReleaseJob:
     rest of the budget is spent. A schema that was drafted from private data is refused, unless `schema_is_public`
     asserts that its levels and rules are public; the release is then stamped as not private. With
     `within` the charges go to that account, whose budget this release shares with others, and which charges the ledger.
-    `entropy` is for tests.
+    `evidence` are noisy tables of the same rows that were paid for before, such as those of a discovery; `scout` fits
+    its model to them as well. `entropy` is for tests.
 
     Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows. All checks come
     before the first charge.
@@ -96,6 +98,7 @@ class ReleaseJob:
         force: bool = False,
         schema_is_public: bool = False,
         within: Allowance | None = None,
+        evidence: Sequence[Measurement] = (),
         entropy: Entropy | None = None,
     ) -> None:
         self.plan = plan
@@ -109,6 +112,7 @@ class ReleaseJob:
         self.entropy = entropy
         self._force = force
         self._within = within
+        self._evidence = tuple(evidence)
         self._schema_is_public = schema_is_public
         self._memory = math.inf  # that is left beyond what the mechanism needs
         self._stopping = threading.Event()
@@ -232,6 +236,7 @@ class ReleaseJob:
             watch=watch,
             sums=plan.sums,
             memory=self._memory,
+            evidence=self._evidence,
         )
 
     def _release(

@@ -36,6 +36,7 @@ from hush.mechanisms.table_distances import survey_tables
 from hush.models.local.local_model import LocalModel
 from hush.models.shrunk.shrunk_fit import fit_shrunk, residual_averages
 from hush.privacy.account import used_up
+from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
 from hush.release.record import Record
 from hush.release.survey_record import Survey, SurveyRecord, survey_norms
@@ -242,20 +243,32 @@ class ScoutRun:
                 kept.append(clique)
         return kept
 
-    def _model(self, tables: int | None = None, *, relaxed: bool = False) -> LocalModel:
-        """The model of the first noisy tables, by default of all; post-processing."""
-        fitter = partial(self._fit, count=tables, relaxed=relaxed)
+    def _model(self, tables: int | None = None, *, last: bool = False) -> LocalModel:
+        """The model of the first noisy tables, by default of all; post-processing.
+
+        The last model takes relaxed rows and evidence from before the run. Others do without, so that a resumed run has
+        the models that surveys compared with.
+        """
+        fitter = partial(self._fit, count=tables, evidence=self.session.evidence if last else (), relaxed=last)
         fitted: LocalModel = self.session.fit_with(fitter).value
         return fitted
 
-    def _fit(self, domain: Domain, measurements: Sequence[Any], *, count: int | None, **options: Any) -> Any:
-        return fit_shrunk(domain, measurements[:count], cliques=self.tables, **options)
+    def _fit(
+        self,
+        domain: Domain,
+        measurements: Sequence[Measurement],
+        *,
+        count: int | None,
+        evidence: Sequence[Measurement],
+        **options: Any,
+    ) -> Any:
+        return fit_shrunk(domain, [*evidence, *measurements[:count]], cliques=self.tables, **options)
 
     def _signal_squares(self, model: LocalModel, survey: Survey | None) -> Floats:
         """P_s of every set: for columns the error of their noise, for tables the signal that the survey found."""
         session, position = self.session, {clique: index for index, clique in enumerate(self.sets)}
         squares = np.zeros(len(self.sets))
-        averages = residual_averages(session.domain, session.record.measurements())
+        averages = residual_averages(session.domain, [*session.evidence, *session.record.measurements()])
         for index, clique in enumerate(self.sets):
             if len(clique) == 1:
                 cells = effective_cells(model.counts(clique))
@@ -307,7 +320,7 @@ class ScoutRun:
     def _finish(self, surveys: list[Survey]) -> None:
         """Fit the last model, and note how far it is from those that surveys compared with."""
         before = {survey.tables_before: self._model(survey.tables_before) for survey in surveys}
-        model = self._model(relaxed=True)
+        model = self._model(last=True)
         for index, survey in enumerate(surveys):
             first = on_grid(before[survey.tables_before].many(survey.cliques))  # as it was surveyed
             last = model.many(survey.cliques)

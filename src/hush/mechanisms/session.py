@@ -68,7 +68,8 @@ class Session:
     The `record`, which the mechanism started, takes what is measured and chosen; the release holds it when the run ends
     or is interrupted. The record of a resumed run begins with what its first part measured. Costs are in the unit of
     the budget (`Budget.unit`): rho of zCDP, or mu^2/2 of Gaussian DP, which is the same for wide Gaussian noise. The
-    account alone counts what was spent.
+    account alone counts what was spent. `evidence` are noisy tables of the same rows that were paid for before the run,
+    which a mechanism may fit beside its own; they are not part of the release.
 
     Privacy: the account is a filter: all requests together, however they were chosen, stay within its budget.
     """
@@ -85,6 +86,7 @@ class Session:
         watch: Watch | None = None,
         sums: SumStrategy | None = None,
         memory: float = math.inf,
+        evidence: Sequence[Measurement] = (),
     ) -> None:
         self.gate = gate
         self._account = account
@@ -92,6 +94,7 @@ class Session:
         self._max_rows = max_rows
         self.domain = domain
         self.constraints = tuple(constraints)
+        self.evidence = tuple(evidence)
         self.record = NoisyTablesRecord(domain) if record is None else record
         if self.record.sums is None and sums is not None:
             self.record.sums = MeasuredSums(sums)
