@@ -6,13 +6,23 @@ import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
 import hush
+from hush.core.errors import QueryError, SizeError
+from hush.schema import Integer
 from hush.studio.owner_app import bound_socket
-from hush.studio.public_app import MOST_BODY_BYTES, PublicApp, PublicLimits, public_app, public_server
+from hush.studio.public_app import (
+    MOST_BODY_BYTES,
+    PublicApp,
+    PublicLimits,
+    PublicRelease,
+    public_app,
+    public_server,
+)
 from studio_visitor import Reply, Visitor, serving
 
 LIMITS = PublicLimits(most_rows=500, requests_per_second=0)
@@ -107,6 +117,27 @@ def test_large_tables_are_refused_before_they_are_worked_out(visitor: Visitor) -
     assert "cells" in json.loads(asked(visitor, "table", columns=",".join(every)).body)["error"]
     reply = asked(visitor, "sql", query=f"SELECT {names}, COUNT(*) FROM t GROUP BY {names}")
     assert (reply.status, "cells" in json.loads(reply.body)["error"]) == (400, True)
+
+
+def test_names_in_brackets_and_long_lists_do_not_pass_the_bounds() -> None:
+    sizes = {"hours a year": 2000, "days a year": 400, "weeks off": 10}
+    schema = hush.Schema([Integer(name=name, low=0, high=size - 1) for name, size in sizes.items()])
+    rows = pa.table({name: [1, 2, 3] for name in sizes})
+    release = hush.plan("1-way", hush.Budget(rho=0.5), schema=schema).release(hush.read(rows, schema))
+    public = PublicRelease(release, title="hours", file_name="hours.hush", limits=LIMITS)
+    for grouped in ("[hours a year], [days a year], [weeks off]", '"hours a year", "days a year", "weeks off"'):
+        with pytest.raises(QueryError, match="has 8,000,000 cells"):
+            public.sql({"query": f"SELECT COUNT(*) FROM t GROUP BY {grouped}"})
+    ten = ", ".join(["COUNT(*)"] * 10)
+    with pytest.raises(QueryError, match="lists 10 numbers for each of 800,000 cells"):
+        public.sql({"query": f"SELECT {ten} FROM t GROUP BY [hours a year], [days a year]"})
+    for times, words in ((10, None), (300, "the answer has 2,000 rows: at most 1,666 are sent")):
+        query = {"query": f"SELECT {', '.join(['COUNT(*)'] * times)} FROM t GROUP BY [hours a year]"}
+        if words is None:
+            assert public.sql(query).status == 200
+            continue
+        with pytest.raises(SizeError, match=words):
+            public.sql(query)
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", '{"query": 3, "else": 1}', "[" * 5000])

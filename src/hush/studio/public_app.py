@@ -27,7 +27,7 @@ from hush.release.release import Release
 from hush.render.labels import readable
 from hush.render.markup import Markup, join, tag
 from hush.report import report_html
-from hush.sql.quoting import tokens_of
+from hush.sql.quoting import bracketed, tokens_of
 from hush.studio.api_description import PREFIX, api_description, api_page
 from hush.studio.explore import (
     DEFAULT_ROWS,
@@ -49,7 +49,9 @@ from hush.studio.releases_page import MEDIA_TYPES, REPORT_POLICY, asked_table
 MOST_BODY_BYTES = 64 * 1024
 LONGEST_ADDRESS = 16 * 1024  # bytes of a query string
 MOST_QUERY_CELLS = 1_000_000  # of the table over all columns that a query names
+MOST_QUERY_NUMBERS = 4_000_000  # cells of that table, times what SELECT lists
 MOST_ANSWER_ROWS = 50_000
+MOST_ANSWER_NUMBERS = 500_000  # rows of an answer, times what SELECT lists
 LARGEST_SEED = 2**32
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 POLICY = (
@@ -129,7 +131,7 @@ class PublicRelease:
         problem = self._too_large(text)
         if problem:
             raise QueryError(problem)
-        return self._answers(self.release.sql(text, level=level_of(query)))
+        return self._answers(self.release.sql(text, level=level_of(query)), selected_of(sql_words(text)))
 
     def rows(self, query: Mapping[str, str]) -> KeptAnswer:
         """Synthetic rows; the same seed gives the same rows, so that they can be kept."""
@@ -164,10 +166,11 @@ class PublicRelease:
         """The words that SQL is completed with."""
         return self.json(completion_words(self.release.schema))
 
-    def _answers(self, answers: Any) -> KeptAnswer:
-        if len(answers) > MOST_ANSWER_ROWS:
+    def _answers(self, answers: Any, selected: int = 1) -> KeptAnswer:
+        most = min(MOST_ANSWER_ROWS, MOST_ANSWER_NUMBERS // selected)
+        if len(answers) > most:
             raise SizeError(
-                f"the answer has {len(answers):,} rows: at most {MOST_ANSWER_ROWS:,} are sent; ask for fewer with WHERE"
+                f"the answer has {len(answers):,} rows: at most {most:,} are sent; ask for fewer with WHERE"
             )
         return self.json(answers.to_dict())
 
@@ -179,20 +182,40 @@ class PublicRelease:
         """Why a query is not worked out: its text, or the table over all columns that it names, is too large."""
         if len(text) > LONGEST_QUERY:
             return f"the query is too long: at most {LONGEST_QUERY:,} characters are possible; shorten it"
-        try:
-            named = {token.text.casefold() for token in tokens_of(text)}
-        except Exception:  # noqa: BLE001 - sqlglot raises several types; the query itself is refused with its reason later
-            return ""
-        cells = 1
+        words = sql_words(text)
+        named, cells = set(words), 1
         for column in self.release.schema:
-            if column.name.casefold() in named:
+            if not named.isdisjoint((column.name.casefold(), column.source.casefold())):
                 cells *= column.size
         if cells > MOST_QUERY_CELLS:
             return (
                 f"the table over the columns of the query has {cells:,} cells: at most {MOST_QUERY_CELLS:,} are worked "
                 "out here; name fewer columns"
             )
+        if cells * selected_of(words) > MOST_QUERY_NUMBERS:
+            return (
+                f"SELECT lists {selected_of(words):,} numbers for each of {cells:,} cells: at most "
+                f"{MOST_QUERY_NUMBERS:,} numbers are worked out here; select fewer"
+            )
         return ""
+
+
+def sql_words(text: str) -> list[str]:
+    """The words and marks of a query, in small letters; none if it cannot be read, which its parser refuses."""
+    try:
+        return [token.text.casefold() for token in tokens_of(bracketed(text, tokens_of(text)))]
+    except Exception:  # noqa: BLE001 - sqlglot raises several types; the query itself is refused with its reason later
+        return []
+
+
+def selected_of(words: list[str]) -> int:
+    """At most how many things a query selects: one more than there are commas before the last FROM.
+
+    >>> selected_of(["select", "sex", ",", "count", "(", "*", ")", "from", "t"])
+    2
+    """
+    end = len(words) - words[::-1].index("from") if "from" in words else len(words)
+    return words[:end].count(",") + 1
 
 
 def level_of(query: Mapping[str, str]) -> float:
