@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import hush
 from hush.cli.main import main
 from hush.studio.owner import OwnerStudio, without_password
+from hush.studio.releases_page import saved_as
 from postgres_server import Server
 from studio_visitor import PEOPLE_COLUMNS, Visitor, describe_people, running, write_people
 
@@ -149,6 +150,9 @@ def test_a_release_is_explored(owner: Visitor) -> None:
     assert wrong.alerts
     assert owner.get(f"{address}?column=age&column=sex").location == f"{address}?columns=age%2Csex#tables"
     assert owner.get(f"{address}/rows.csv?rows=7").body.count(b"\n") == 8
+    disposition = owner.get(f"{address}/rows.csv?rows=7").headers["content-disposition"]
+    assert disposition == "attachment; filename*=UTF-8''people-1-rows.csv"
+    assert saved_as('ł "x".csv').isascii()
     assert owner.get(f"{address}/rows.parquet?rows=7").body.startswith(b"PAR1")
     assert b"expected a whole number" in owner.get(f"{address}/rows.csv?rows=many").body
     report = owner.get(f"{address}/report")

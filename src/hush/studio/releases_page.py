@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -101,9 +101,19 @@ def release_rows(studio: OwnerStudio, name: str, form: str, query: QueryParams) 
         raise HushError(f"rows.{form}: expected rows.csv or rows.parquet")
     rows = asked_rows(query.get("rows", str(DEFAULT_ROWS)), MOST_OWNER_ROWS)
     content = drawn_rows(studio.release(name)[1], rows, form)
-    stem = name.removesuffix(".hush")
-    headers = {"content-disposition": f'attachment; filename="{stem}-rows.{form}"'}
+    headers = {"content-disposition": saved_as(f"{name.removesuffix('.hush')}-rows.{form}")}
     return Response(content, media_type=MEDIA_TYPES[form], headers=headers)
+
+
+def saved_as(name: str) -> str:
+    """The header that makes a browser save a file under a name in any script.
+
+    >>> saved_as("łódź.csv")
+    "attachment; filename*=UTF-8''%C5%82%C3%B3d%C5%BA.csv"
+
+    Reference: RFC 6266.
+    """
+    return f"attachment; filename*=UTF-8''{quote(name, safe='')}"
 
 
 def release_words(studio: OwnerStudio, name: str) -> Response:
