@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from hush.studio.public_app import (
     public_app,
     public_server,
 )
+from hush.studio.public_limits import PromptConnection
 from studio_visitor import Reply, Visitor, serving
 
 LIMITS = PublicLimits(most_rows=500, requests_per_second=0)
@@ -209,3 +211,20 @@ def test_visitors_who_ask_too_often_are_told_to_wait(folder: Path) -> None:
     slow.desk.close()
     assert [reply.status for reply in replies] == [200, 200, 200, 429, 429]
     assert int(replies[-1].headers["retry-after"]) > 0
+
+
+def test_visitors_who_send_no_request_do_not_keep_others_out(app: PublicApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PromptConnection, "seconds", 0.2)
+    listening = bound_socket(0)
+    body = b"POST /api/v1/sql HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"
+    with serving(public_server(app, most_connections=4), listening) as port:
+        for begun in (b"", b"GET / HT", body):
+            held = [socket.create_connection(("127.0.0.1", port)) for _ in range(6)]
+            for connection in held:
+                connection.settimeout(5.0)
+                connection.sendall(begun)
+            for connection in held:
+                while connection.recv(4096):  # ends once the server has closed it, and raises TimeoutError before
+                    pass
+                connection.close()
+        assert Visitor(port).get("/style.css").status == 200

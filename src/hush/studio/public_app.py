@@ -43,7 +43,7 @@ from hush.studio.explore import (
 )
 from hush.studio.layout import document, notice, outside_page, studio_script, studio_stylesheet
 from hush.studio.owner_app import server_config
-from hush.studio.public_limits import AnswerDesk, KeptAnswer, RequestRate, TooBusy
+from hush.studio.public_limits import AnswerDesk, KeptAnswer, PromptConnection, RequestRate, TooBusy
 from hush.studio.releases_page import MEDIA_TYPES, REPORT_POLICY, asked_table
 
 MOST_BODY_BYTES = 64 * 1024
@@ -411,4 +411,5 @@ def public_server(app: PublicApp, *, most_connections: int = 1000) -> uvicorn.Se
     config = server_config(app.app())
     config.limit_concurrency = most_connections
     config.timeout_keep_alive = 15
+    config.http = PromptConnection
     return uvicorn.Server(config)

@@ -13,6 +13,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hush.core.errors import HushError
 
@@ -61,6 +64,27 @@ class RequestRate:
         while len(self._left) > MOST_VISITORS:
             self._left.popitem(last=False)
         return allowed
+
+
+class PromptConnection(H11Protocol):
+    """A connection that is closed if its visitor takes too long to send a request, so that nobody can hold them all."""
+
+    seconds: ClassVar[float] = 10.0  # for a request; a slow visitor has up to twice as long
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._look_again(None, False)
+
+    def _look_again(self, before: object, waited: bool) -> None:
+        """Close the connection if the same request was awaited the last time; look again later if it was not."""
+        cycle = self.cycle
+        waits = cycle is None or cycle.response_complete or cycle.more_body
+        if self.transport.is_closing():
+            return
+        if waits and waited and cycle is before:
+            self.transport.close()
+            return
+        self.loop.call_later(self.seconds, self._look_again, cycle, waits)
 
 
 class AnswerDesk:
