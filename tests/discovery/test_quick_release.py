@@ -149,7 +149,8 @@ def test_shares_are_read_as_stated_and_bad_ones_refused() -> None:
 
 def test_noisy_counts_of_the_discovery_are_evidence_for_the_release() -> None:
     done = quick_release(table(), hush.Budget(epsilon=2.0, delta=1e-9), goal="rows")
-    found = {measurement.clique: measurement for measurement in evidence_of(done.schema)}
+    draft = guessed_draft(table()).draft
+    found = {measurement.clique: measurement for measurement in evidence_of(done.schema, draft)}
     assert found
     for (name,), measurement in found.items():
         kept = done.schema[name].discovered
@@ -157,3 +158,5 @@ def test_noisy_counts_of_the_discovery_are_evidence_for_the_release() -> None:
         assert measurement.values.tolist() == list(map(float, kept.rows))
         assert min(kept.stddev) <= measurement.stddev <= max(kept.stddev)
     assert not found.keys() & {("smokes",)}
+    # what an earlier discovery found may be of other rows
+    assert evidence_of(done.schema, guessed_draft(table(), schema=done.schema).draft) == []

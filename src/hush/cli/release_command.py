@@ -347,7 +347,7 @@ def _discovered(
         click.echo(f"discovered: {printable(note)}")
     click.echo(f"Schema {path}: {first} of {budget} was spent on it; {second} is left for the release.")
     limit = replace(request.limit, **{name: second.to_dict().get(name) for name in ("epsilon", "delta", "rho", "mu")})
-    return replace(request, limit=limit), path, {"within": within, "evidence": evidence_of(found.schema)}
+    return replace(request, limit=limit), path, {"within": within, "evidence": evidence_of(found.schema, draft)}
 
 
 def _loaded_partial(file: Path) -> hush.Release:

@@ -146,22 +146,24 @@ def quick_release(
         dataset=dataset,
         name=name,
         within=within,
-        evidence=evidence_of(outcome.schema),
+        evidence=evidence_of(outcome.schema, known),
         schema_is_public=entropy is not None,
         entropy=entropy,
     ).run(read(data, outcome.schema, **options))
     return QuickRelease(release, outcome.schema, assumed, outcome.notes, (first, second))
 
 
-def evidence_of(schema: Schema) -> list[Measurement]:
+def evidence_of(schema: Schema, draft: Draft) -> list[Measurement]:
     """The noisy counts of columns that a discovery found, for a release about the same rows.
 
+    Columns that the draft knew before may say what an earlier discovery found in other rows, so they are no evidence.
     Levels that add up several counts have more noise than others; all get the mean variance, which models weigh by.
 
-    >>> evidence_of(Schema([Boolean(name="employed")]))
+    >>> evidence_of(Schema([Boolean(name="employed")]), Draft.of({"employed": Boolean(name="employed")}))
     []
     """
-    found = [(column.name, column.discovered) for column in schema if column.discovered is not None]
+    opened = {column.name for column in draft.open_columns}
+    found = [(c.name, c.discovered) for c in schema if c.discovered is not None and c.source in opened]
     return [
         Measurement((name,), np.array(kept.rows, dtype=np.float64), math.sqrt(np.mean(np.square(kept.stddev))))
         for name, kept in found
