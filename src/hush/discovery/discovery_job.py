@@ -444,8 +444,8 @@ class DiscoveryJob:
             notes.append(f"{printable(column.name)}: {result.provenance.note}")
         if len(left_out) == len(self.draft.columns):
             raise DataError(
-                "nothing was found in any column: all values are missing, or there are too few rows for this budget; "
-                "what was paid for is kept, and a larger budget would have to start anew"
+                "nothing was found in any column: all values are missing, or there are too few rows for this budget, "
+                "which is spent; state bounds or levels that you know, or start anew with a larger budget"
             )
         draft = (
             replace(self.draft, columns=tuple(column for column in self.draft if column.name not in left_out))

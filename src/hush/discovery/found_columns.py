@@ -38,6 +38,7 @@ from hush.schema.stamps import Stamp, Timestamp
 
 MOST_WHOLE_LEVELS = 100  # of an integer column without bins; more get bins
 NEARLY_ALL = 0.95  # of the rows in one level
+KNOWS_NOTHING = 0.995  # a bound on the share of rows outside that rounds to all rows
 FINE_NOISE_RATIO = 3.0  # stddevs of a count that a group of the first grid holds, before it is cut into cells
 HALF = BETA / 2  # the chance of a wrong range, for each of the two grids
 
@@ -237,9 +238,7 @@ def _note(column: OpenColumn, found: Column | Stamp, provenance: Discovered, wid
         case _:
             text = found.kind
     if provenance.outside is not None:
-        about = f"about {100 * estimate:.1f} %" if estimate >= 0.001 else "hardly any"
-        text += f"; {about} of the rows (surely less than {100 * provenance.outside:.2g} %) lie outside"
-        text += " and are moved to the nearer bound"
+        text += f"; {_outside(estimate, provenance.outside)}"
     # Rows beyond the grid, and columns with hardly anything to tell.
     levels = wide.levels
     bound = levels.noise_bound(1, HALF)
@@ -250,6 +249,13 @@ def _note(column: OpenColumn, found: Column | Stamp, provenance: Discovered, wid
     if provenance.rows and others < (1 - NEARLY_ALL) * sum(provenance.rows) + 2 * noise:
         text += "; nearly all rows share one level, so the column tells little"
     return text
+
+
+def _outside(estimate: float, most: float) -> str:
+    """How many rows lie outside the bounds: what noisy counts show, and the share that they surely do not exceed."""
+    about = f"about {100 * estimate:.1f} %" if estimate >= 0.001 else "hardly any"
+    surely = f"surely less than {100 * most:.2g} %" if most < KNOWS_NOTHING else "noise hides how many exactly"
+    return f"{about} of the rows ({surely}) lie outside and are moved to the nearer bound"
 
 
 def _shown(number: float) -> str:

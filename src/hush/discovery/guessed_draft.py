@@ -6,6 +6,7 @@ spent.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -110,7 +111,7 @@ def guessed_draft(
         if name in given:
             entries.pop(BOUNDS, None)
             entries |= _bounded(name, kind, given[name])
-            said += f", {shown(given[name][0])} to {shown(given[name][1])} as given"
+            said += f", {_end(given[name][0])} to {_end(given[name][1])} as given"
         if (levels := _declared_levels(data, name)) is not None:
             columns.append(Categorical(name=name, values=levels, missing=True))
             assumed.append(f"{printable(name)}: categorical, with the {len(levels):,} levels that its type declares")
@@ -120,8 +121,10 @@ def guessed_draft(
             said += "; cells may be missing"
         columns.append(read_draft_column(name, entries))
         assumed.append(f"{printable(name)}: {said}")
-    protected = "one row" if unit.column is None else f"all rows of one {printable(unit.column)}"
-    assumed.append(f"Protected: {protected}. If a person may have several rows, name the id column.")
+    if unit.column is None:
+        assumed.append("Protected: one row. If a person may have several rows, name the id column.")
+    else:
+        assumed.append(f"Protected: all rows of one {printable(unit.column)}.")
     return GuessedDraft(Draft(columns=tuple(columns), unit=unit), tuple(assumed), tuple(left_out))
 
 
@@ -137,6 +140,11 @@ def _known_columns(schema: Schema | Mapping[str, Any] | None) -> dict[str, Colum
     return {column.name: column for column in Draft.of(schema).columns}
 
 
+def _end(value: Any) -> str:
+    """A bound as people write it, days such as 2020-01-31."""
+    return value.isoformat() if isinstance(value, dt.date) else shown(value)
+
+
 def _bounded(name: str, kind: str, bounds: Any) -> dict[str, Any]:
     """The entries of a column with given bounds; values outside are clamped."""
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
@@ -147,8 +155,16 @@ def _bounded(name: str, kind: str, bounds: Any) -> dict[str, Any]:
             low, high = int(low), int(high)
         return {"low": low, "high": high, BINS: DISCOVER, "outside": "clamp"}
     if kind in ("date", "timestamp"):
+        if any(isinstance(end, str) for end in bounds):
+            raise SchemaError(
+                f"bounds of {name!r} = {shown(bounds)}: expected days, such as (datetime.date(2020, 1, 1), "
+                "datetime.date(2020, 12, 31))"
+            )
         return {"start": bounds[0], "end": bounds[1], "outside": "clamp"}
-    raise SchemaError(f"bounds of {name!r}: a {kind} column has no bounds; declare it in schema=")
+    raise SchemaError(
+        f"bounds of {name!r}: its type makes the column {kind}, and such columns have no bounds; turn its texts into "
+        "numbers or days first, or declare the column in schema="
+    )
 
 
 def _declared_levels(data: Any, name: str) -> tuple[str, ...] | None:

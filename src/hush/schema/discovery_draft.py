@@ -97,7 +97,11 @@ class Draft:
     @classmethod
     def load(cls, path: str | Path) -> Draft:
         """The draft in a TOML file."""
-        return cls.read(schema_text(Path(path)))
+        text = schema_text(Path(path))
+        try:
+            return cls.read(text)
+        except SchemaError as error:
+            raise SchemaError(f"{path}: {error}") from None
 
     @classmethod
     def read(cls, text: str) -> Draft:

@@ -53,7 +53,7 @@ def show_people(studio: OwnerStudio, message: str | None = None) -> str:
         ),
         text_field(
             "rows",
-            "About how many rows has the table? (optional)",
+            "About how many rows does the table have? (optional)",
             people.rows,
             term="rows",
             hint="Such as 10000. Public knowledge; without it, errors are stated in people only.",
@@ -91,7 +91,7 @@ def show_questions(studio: OwnerStudio, message: str | None = None) -> str:
     asked = state.questions
     goal = tag(
         "fieldset",
-        tag("legend", "What shall the release be good at?"),
+        tag("legend", "What should the release be good at?"),
         check_field(
             "goal", "Tables and averages, with known errors", asked.goal == "answers", value="answers", kind="radio"
         ),

@@ -189,7 +189,10 @@ FROM_NAMES = """\
 # A first schema, drafted from column names and declared types; no row was read.
 # Fill in values and bounds from public knowledge (a code book, a questionnaire), not from the rows:
 # what is taken from the rows is not private. Remove the columns you do not need.
+# Where nobody knows, write bounds = "discover" or levels = "discover" instead, and let `hush schema discover`
+# find them with noise, for a part of the budget.
 """
+_EXPECTED_DATA = "expected a pandas or polars DataFrame, a pyarrow Table, or the path of a CSV or Parquet file"
 _COLUMN_TEMPLATES = {
     "categorical": (
         'kind = "categorical"      # {choice}',
@@ -311,8 +314,10 @@ def whole_source(
     elif frame is not None and not isinstance(data, pa.RecordBatchReader):
         name, columns, convert = frame
         source = DUCKDB.open_frame(name, columns, convert(data, range(len(columns)), frames.PLAIN_SPELLING), connect())
-    else:
+    elif isinstance(data, str | Path):
         source = file_source(data, (), connect, table=table, query=query)
+    else:
+        raise DataError(f"data of type {type(data).__name__}: {_EXPECTED_DATA}")
     _check_names(source)
     return source if where is None else RowFilter.parse(where).applied(source, {})
 
@@ -388,8 +393,5 @@ def drafted(data: Any, *, public: bool = False) -> Schema:
     Privacy: values and bounds are exact facts about the rows, and releases refuse the marked schema.
     """
     if not isinstance(data, str | Path) and (frames.recognised(data) is None or isinstance(data, pa.RecordBatchReader)):
-        raise DataError(
-            f"data of type {type(data).__name__}: expected a pandas or polars DataFrame, a pyarrow Table, or the "
-            "path of a CSV or Parquet file"
-        )
+        raise DataError(f"data of type {type(data).__name__}: {_EXPECTED_DATA}")
     return read_toml(draft_schema(data, from_data=True, public=public))

@@ -84,6 +84,11 @@ def _bounded(stated: Bounds, *, name: str, fractions: bool, **rest: Any) -> Colu
     if not isinstance(stated, Sequence) or isinstance(stated, str) or len(stated) not in (2, 3):
         raise SchemaError(f"bounds of {name!r}: {shown(stated)}: expected (lowest, highest) or (lowest, highest, bins)")
     low, high, *bins = stated
+    if isinstance(low, str) or isinstance(high, str):
+        raise SchemaError(
+            f"bounds of {name!r}: {shown(stated)}: expected numbers, such as (0, 99), or days, such as "
+            "(datetime.date(2020, 1, 1), datetime.date(2020, 12, 31))"
+        )
     rest |= {"name": name, "outside": Outside.CLAMP}
     if isinstance(low, dt.date) and isinstance(high, dt.date):
         if bins:
