@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.core.errors import BudgetError, SchemaError
+from hush.core.errors import BudgetError, DataError, SchemaError
 from hush.discovery.guessed_draft import guessed_draft
 from hush.discovery.quick_release import evidence_of, quick_release
 from hush.schema import Boolean, Categorical, Unit
-from hush.schema.discovery_draft import OpenColumn
+from hush.schema.discovery_draft import Draft, OpenColumn
 
 BUDGETS = [
     hush.Budget(epsilon=2.0, delta=1e-9),
@@ -160,3 +160,22 @@ def test_noisy_counts_of_the_discovery_are_evidence_for_the_release() -> None:
     assert not found.keys() & {("smokes",)}
     # what an earlier discovery found may be of other rows
     assert evidence_of(done.schema, guessed_draft(table(), schema=done.schema).draft) == []
+
+
+def test_refusals_say_what_to_write_and_quote_no_rows() -> None:
+    with pytest.raises(DataError, match="data of type list: expected a pandas or polars DataFrame") as refused:
+        guessed_draft(["secret"])
+    assert "secret" not in str(refused.value)
+    days = pa.table({"day": pa.array([dt.date(2023, 5, 1)])})
+    with pytest.raises(SchemaError, match=r"expected days, such as \(datetime.date"):
+        guessed_draft(days, bounds={"day": ("2023-01-01", "2023-12-31")})
+    told = guessed_draft(days, bounds={"day": (dt.date(2023, 1, 1), dt.date(2023, 12, 31))}, unit=Unit(column="id"))
+    assert "2023-01-01 to 2023-12-31 as given" in told.assumed[0]
+    assert told.assumed[-1] == "Protected: all rows of one id."
+
+
+def test_an_error_in_a_draft_names_its_file(tmp_path: Path) -> None:
+    draft = tmp_path / "draft.toml"
+    draft.write_text('hush_schema = 1\n[columns.age]\nkind = "integer"\n')
+    with pytest.raises(SchemaError, match=r"draft\.toml: column 'age': low is missing"):
+        Draft.load(draft)
