@@ -69,5 +69,8 @@ def count(
     answers = planned.release(table, ledger=ledger, name=f"count by {', '.join(columns)}").marginal(
         *columns, level=level
     )
-    notes = (f"this table cost {planned.budget}.", *([NO_LEDGER] if ledger is None else []))
+    notes = [f"this table cost {planned.budget}."]
+    if table.unit.column is None:
+        notes.append("it protects one row; if a person may have several rows, name the id column with unit=.")
+    notes += [NO_LEDGER] if ledger is None else []
     return replace(answers, notes=(*answers.notes, *notes))

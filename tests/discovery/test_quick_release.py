@@ -179,3 +179,24 @@ def test_an_error_in_a_draft_names_its_file(tmp_path: Path) -> None:
     draft.write_text('hush_schema = 1\n[columns.age]\nkind = "integer"\n')
     with pytest.raises(SchemaError, match=r"draft\.toml: column 'age': low is missing"):
         Draft.load(draft)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+def test_a_ledger_without_room_for_the_whole_pays_for_no_discovery(budget: hush.Budget, tmp_path: Path) -> None:
+    ledger = hush.Ledger.create(tmp_path / "budget.db", budget.part(Fraction(1, 2)))
+    with pytest.raises(BudgetError):
+        quick_release(table(), budget, workload="1-way", goal="answers", ledger=ledger)
+    assert ledger.remaining == ledger.limit
+
+
+def test_texts_whose_name_says_days_are_days_and_others_are_refused_unpaid(tmp_path: Path) -> None:
+    days = [(dt.date(2023, 1, 1) + dt.timedelta(days=i % 300)).isoformat() for i in range(3000)]
+    frame = pa.table({"admission_date": days, "smokes": [i % 3 == 0 for i in range(3000)]})
+    guess = guessed_draft(frame)
+    assert [column.kind for column in guess.draft.columns] == ["date", "boolean"]
+    assert "date, judged by its name" in guess.assumed[0]
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(rho=0.5))
+    wrong = frame.set_column(0, "admission_date", pa.array(["unknown"] * 3000))
+    with pytest.raises(DataError, match="admission_date"):
+        quick_release(wrong, hush.Budget(rho=0.5), workload="1-way", goal="answers", ledger=ledger)
+    assert ledger.remaining == ledger.limit

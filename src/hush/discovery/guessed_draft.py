@@ -16,7 +16,7 @@ import pyarrow as pa
 from hush.core.errors import SchemaError, close_match, printable, shown
 from hush.core.unit import ROW, Unit
 from hush.schema.column import Column
-from hush.schema.column_kinds import Categorical, Integer, Numeric
+from hush.schema.column_kinds import Categorical, Date, Integer, Numeric
 from hush.schema.discovery_draft import (
     BINS,
     BOUNDS,
@@ -28,7 +28,7 @@ from hush.schema.discovery_draft import (
 )
 from hush.schema.provenance import DISCOVER
 from hush.schema.schema import Schema
-from hush.schema.stamps import Stamp
+from hush.schema.stamps import Stamp, Timestamp
 from hush.tables.column_profiles import UNKNOWN, UNSUPPORTED
 from hush.tables.dialects.dialect import is_a
 from hush.tables.drafting import declared_kinds, kind_from_name, names_a_unit, whole_source
@@ -105,9 +105,12 @@ def guessed_draft(
             left_out.append(name)
             assumed.append(f"{printable(name)}: left out, since {reason}")
             continue
-        kind = kind_from_name(name) if declared == UNKNOWN else declared
+        # A frame may hold days as texts, which its type cannot tell; then the name does.
+        by_name = kind_from_name(name)
+        named = declared == UNKNOWN or (declared == Categorical.kind and by_name in (Date.kind, Timestamp.kind))
+        kind = by_name if named else declared
         entries = {"kind": kind, **OPEN_ENTRIES[kind]}
-        said = f"{kind}, judged by its name" if declared == UNKNOWN else f"{kind}, as its type says"
+        said = f"{kind}, judged by its name" if named else f"{kind}, as its type says"
         if name in given:
             entries.pop(BOUNDS, None)
             entries |= _bounded(name, kind, given[name])

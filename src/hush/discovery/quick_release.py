@@ -30,7 +30,8 @@ from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import Entropy
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
 from hush.privacy.measurement import Measurement
-from hush.privacy.sensitivity import Neighbours
+from hush.privacy.noise import law_costing
+from hush.privacy.sensitivity import Neighbours, Sensitivity
 from hush.release.release import Release
 from hush.schema.column_kinds import Boolean
 from hush.schema.discovery_draft import Draft, OpenColumn
@@ -118,7 +119,14 @@ def quick_release(
         read(data, Schema(closed), **options).check()
     # One account for both parts.
     first, second, within, book = parts_of(
-        budget, share, ledger, known, dataset=dataset, name=name, neighbours=Neighbours.ADD_REMOVE
+        budget,
+        share,
+        ledger,
+        known,
+        dataset=dataset,
+        name=name,
+        neighbours=Neighbours.ADD_REMOVE,
+        resuming=resume is not None,
     )
     outcome = DiscoveryOutcome(known.closed({}, known.unit), ()) if second is budget else None
     if outcome is None:
@@ -200,6 +208,7 @@ def parts_of(
     dataset: str,
     name: str,
     neighbours: Neighbours,
+    resuming: bool = False,
 ) -> tuple[Budget, Budget, Allowance, Ledger | None]:
     """The budgets of the discovery and of the release, the account that both charge, and its ledger.
 
@@ -207,6 +216,10 @@ def parts_of(
     """
     book = None if ledger is None else open_ledger(ledger, budget, dataset=dataset)
     within = open_account(budget, book, release=name, terms=terms_of(neighbours, draft.unit))
+    # A ledger that has no room for the whole is refused now: a discovery without its release would be paid for nothing.
+    if not resuming:
+        one = Sensitivity(Fraction(1), Fraction(1))
+        within.require(law_costing(within.remaining, budget, one).event(one))
     if not draft.open_columns and not draft.open_unit:
         return budget, budget, within, book
     part = Fraction(share)
