@@ -14,13 +14,23 @@ from hush.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+LARGEST_PICTURE = 30_000  # bytes of a picture of a mechanism, so that pages load fast
 sys.path.append(str(DOCS))
 
 from documented_output import examples, shape  # noqa: E402
 from generated_pages import command_page, docstring, name_page, notebook_page, walk  # noqa: E402
+from mechanism_pictures import PICTURES  # noqa: E402
 
 PAGES = [
-    *("index.md", "tutorial.md", "which-epsilon.md", "error-bars.md", "use-from-r.md", "interop.md"),
+    *(
+        "index.md",
+        "tutorial.md",
+        "tutorial-studio.md",
+        "which-epsilon.md",
+        "error-bars.md",
+        "use-from-r.md",
+        "interop.md",
+    ),
     *sorted(path.name for path in DOCS.glob("for-*.md")),
 ]
 
@@ -101,6 +111,15 @@ def test_every_page_is_in_the_contents() -> None:
     pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
     notebooks = {f"_generated/{path.stem}" for path in (DOCS / "notebooks").glob("*.ipynb")}
     assert pages | notebooks <= listed
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_of_a_mechanism_is_small_and_described(name: str) -> None:
+    file = DOCS / "pictures" / f"how-{name}.png"
+    assert file.stat().st_size <= LARGEST_PICTURE
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
+    (described,) = re.findall(rf"^!\[(.*)\]\(pictures/{file.name}\)\n\n\w", pages, re.MULTILINE)
+    assert len(described.split()) >= 10
 
 
 @pytest.mark.slow
