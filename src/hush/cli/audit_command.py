@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 import hush
+from hush.cli.long_work import long_work
 from hush.cli.options import (
     PATH,
     BudgetOptions,
@@ -19,7 +20,6 @@ from hush.cli.options import (
     output_options,
 )
 from hush.core.errors import printable
-from hush.render.progress_bar import progress_bar
 
 
 @click.command()
@@ -66,7 +66,7 @@ def audit(
         raise click.UsageError("--label belongs to a workload, and an audit has its own; leave --label out")
     output.check(ledger, released)
     budget = limit.read() if limit.given or limit.delta is not None else hush.Budget(rho=0.5)
-    with progress_bar("auditing") as progress:
+    with long_work("auditing", "") as progress:  # on_start says how long
         result = run_audit(
             chosen.read(),
             budget,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 import hush
+from hush.cli.long_work import COMPILES, NO_BAR, long_work
 from hush.cli.options import PATH
 from hush.cli.synth_command import SYNTHETIC_ROWS_NOTE, write_rows
 from hush.core.errors import HushError
@@ -46,7 +47,8 @@ def demo(folder: Path | None) -> None:
     for name in DEMO_FILES:
         if (folder / name).exists():
             raise HushError(f"{folder / name} exists already; give the demo an empty folder")
-    _run(folder)
+    with long_work("the demo", f"under a minute; {COMPILES}", after=NO_BAR):
+        _run(folder)
 
 
 def _run(folder: Path) -> None:

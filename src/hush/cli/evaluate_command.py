@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import hush
+from hush.cli.long_work import COMPILES, NO_BAR, long_work
 from hush.cli.model_command import fitted, say
 from hush.cli.options import (
     PATH,
@@ -85,13 +86,14 @@ def evaluate(
             compared = hush.read(synthetic, declared.with_unit(ROW), progress=progress)
     check_schemas(declared, compared.schema)
     source, selection = replace(rows_of, data=real).source()
-    with progress_bar("reading real rows") as progress:
+    with long_work("reading real rows", "", private=True) as progress:
         rows = hush.read(source, declared, **selection, progress=progress)
+    with long_work("comparing", f"longer with more rows and tables; {COMPILES}", private=True, after=NO_BAR):
+        numbers = _numbers(source, synthetic, compared, declared, **selection)
+        with progress_bar("comparing") as progress:
+            comparison = compare(rows, compared, workload, numbers=numbers, progress=progress)
 
-    # Compare and print between two stamps.
-    numbers = _numbers(source, synthetic, compared, declared, **selection)
-    with progress_bar("comparing") as progress:
-        comparison = compare(rows, compared, workload, numbers=numbers, progress=progress)
+    # Print between two stamps.
     console = Console(stderr=as_json)
     console.print(Text(STAMP, style="bold red"))
     if as_json:

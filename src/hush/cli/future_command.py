@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 import hush
+from hush.cli.long_work import COMPILES, long_work
 from hush.cli.options import (
     PATH,
     MechanismOption,
@@ -20,7 +21,6 @@ from hush.cli.options import (
     workload_options,
 )
 from hush.cli.stand_in_table import read_stand_in
-from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     from hush.evaluation.column_chances import ColumnChances
@@ -131,12 +131,14 @@ def future(
     from rich.console import Console
 
     from hush.evaluation.future_error import future_study
+    from hush.render.text_table import counted
 
     # Read or invent the table, release it several times, and ask each release.
     declared = hush.Schema.load(schema)
     workload = question.read(declared)
     table = read_stand_in(stand_in, declared, rows)
-    with progress_bar("releasing and asking") as progress:
+    expected = f"{counted(study.runs, 'release')}, each followed by questions; {COMPILES}"
+    with long_work("releasing and asking", expected) as progress:
         errors = future_study(
             table,
             workload,

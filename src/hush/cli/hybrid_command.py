@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from hush.cli.long_work import long_work
 from hush.cli.options import PATH, OutputOptions, format_option, output_options
 from hush.core.errors import DataError, HushError, printable
 
@@ -250,7 +251,6 @@ def simulate(
     from rich.console import Console
 
     from hush.hybrid.simulated_errors import SimulateOptions, simulate_errors, simulate_html
-    from hush.render.progress_bar import progress_bar
 
     output.check(stdout=True)
     if output.stdout and as_json:
@@ -258,7 +258,7 @@ def simulate(
     options = SimulateOptions(
         people=people, share=share, epsilon=epsilon, delta=delta, width=width, stddev=stddev, log_people=searchers
     )
-    with progress_bar("simulating") as progress:
+    with long_work("simulating", "usually seconds, longer for many searchers") as progress:
         found = simulate_errors(options, progress)
     output.write(simulate_html(found))
     if as_json:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 import hush
+from hush.cli.long_work import COMPILES, long_work
 from hush.cli.options import (
     PATH,
     MechanismOption,
@@ -23,7 +24,7 @@ from hush.cli.options import (
 )
 from hush.cli.stand_in_table import read_stand_in
 from hush.core.errors import printable
-from hush.render.progress_bar import progress_bar
+from hush.render.progress_bar import duration
 
 if TYPE_CHECKING:
     from hush.pareto.front import Front
@@ -199,8 +200,11 @@ def _about(
 def _curves(workload: hush.Workload, schema: hush.Schema, names: tuple[str, ...], curve: CurveOptions) -> PlanCurves:
     """The exact curves of mechanisms whose error is known in advance."""
     from hush.pareto.plan_curves import of_plan
+    from hush.render.text_table import counted
 
-    with progress_bar("planning") as progress:
+    with long_work(
+        "planning", f"a plan of every mechanism at {counted(curve.points, 'epsilon')}; {COMPILES}"
+    ) as progress:
         return of_plan(
             workload,
             schema,
@@ -223,6 +227,7 @@ def _searched(
 ) -> Front:
     """The front of one mechanism, searched on a stand-in."""
     from hush.pareto.stand_in import of_stand_in
+    from hush.render.text_table import counted
 
     if searched.stand_in is not None and searched.invent is not None:
         raise click.UsageError("--stand-in and --invent both say what to search on; give one of them")
@@ -235,7 +240,9 @@ def _searched(
         private=searched.front_not_private,
         otherwise=", or add --front-not-private and keep the front to those who may see the rows",
     )
-    with progress_bar("searching") as progress:
+    expected = f"{counted(search.evaluations, 'release')} on the stand-in"
+    expected += f"; {COMPILES}" if search.seconds is None else f", at most about {duration(search.seconds)}"
+    with long_work("searching", expected, private=searched.front_not_private) as progress:
         return of_stand_in(
             table,
             workload,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 import hush
+from hush.cli.long_work import NO_BAR, PLANNING_TIME, long_work
 from hush.cli.options import (
     PATH,
     BudgetOptions,
@@ -25,7 +26,6 @@ from hush.cli.options import (
 )
 from hush.cli.program import BAD_INPUT
 from hush.core.errors import BudgetError, printable
-from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan
@@ -124,7 +124,7 @@ def _planned(
     if target_error is None:
         mechanism = chosen.read()
         budget = limit.read_for(mechanism, rows)
-        with progress_bar("planning") as progress:
+        with long_work("planning", PLANNING_TIME) as progress:
             return hush.plan(
                 workload,
                 budget,
@@ -141,4 +141,5 @@ def _planned(
     if chosen.mechanism.lower() not in ("auto", "residual"):
         raise BudgetError(f"--target-error is for the residual mechanism; leave --mechanism {chosen.mechanism} out")
     replace(chosen, mechanism="residual").read()  # refuses settings that residual does not have
-    return hush.plan_for_error(workload, target_error, chosen.loss, max_rows_per_unit=unit_rows)
+    with long_work("planning", PLANNING_TIME, after=NO_BAR):
+        return hush.plan_for_error(workload, target_error, chosen.loss, max_rows_per_unit=unit_rows)

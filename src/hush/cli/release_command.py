@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 import hush
+from hush.cli.long_work import DISCOVERY_TIME, NO_BAR, PLANNING_TIME, long_work
 from hush.cli.model_command import say, summary
 from hush.cli.options import (
     PATH,
@@ -172,7 +173,7 @@ class ReleaseRequest:
             return ReleaseJob(_loaded_plan(self.plan_file, self.limit), **spending)
         workload, mechanism = self.question.read(schema, for_rows=self.chosen.for_rows), self.chosen.read()
         budget = self.limit.read_for(mechanism, self.rows)
-        with progress_bar("planning") as progress:
+        with long_work("planning", PLANNING_TIME) as progress:
             options: dict[str, Any] = {"label": self.chosen.label, "max_rows_per_unit": unit_rows}
             plan = hush.plan(workload, budget, mechanism, **options, progress=progress)
         return ReleaseJob(_payable(plan, book, spending.get("within")), **spending)
@@ -253,11 +254,13 @@ def release(
 
     # Read the rows, charge, count and add noise.
     source, selection = rows_of.source()
-    with progress_bar("reading") as progress:
+    with long_work("reading", "", private=True) as progress:
         table = hush.read(source, declared, **selection, **asdict(protected), progress=progress)
     resumed = None if request.in_place(path) else request.resume
+    said = not plan.rho or (plan.adaptive and plan.rmse is None)  # `_run` prints the work of adaptive plans
     try:
-        done = _run(job, table)
+        with long_work(f"releasing with {plan.mechanism}", "" if said else plan.work, private=True, after=NO_BAR):
+            done = _run(job, table)
     except InterruptedRelease as stopped:
         text = f"{stopped} in {path}"
         if plan.adaptive:
@@ -288,6 +291,7 @@ def _discovered(
     from hush.discovery.guessed_draft import guessed_draft
     from hush.discovery.quick_release import DISCOVERY_SHARE, evidence_of, parts_of
     from hush.privacy.sensitivity import Neighbours
+    from hush.render.text_table import counted
     from hush.schema.discovery_draft import Draft
 
     # What goes together, and where the schema is written.
@@ -335,7 +339,8 @@ def _discovered(
         within=within,
     )
     try:
-        with progress_bar("discovering"):
+        opened = f"{counted(len(draft.open_columns), 'open column')}; {DISCOVERY_TIME}"
+        with long_work("discovering", opened, private=True):
             found = job.run()
     except InterruptedRelease as stopped:
         words = "hush schema discover with the draft and the budget of the discovery, and --resume"

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 import hush
+from hush.cli.long_work import long_work
 from hush.cli.options import PATH, OutputOptions, output_options
 from hush.core.errors import ArchiveError
-from hush.render.progress_bar import progress_bar
 
 
 @click.command()
@@ -41,7 +41,7 @@ def report(
     loaded = load_release_or_model(release)
     if isinstance(loaded, hush.Model):
         raise ArchiveError(f"{release} is a model; a report is of a release, so give the one it was fitted to")
-    with progress_bar("writing the report") as progress:
+    with long_work("writing the report", "usually seconds, longer for many tables") as progress:
         page = report_html(
             loaded,
             dataset=dataset,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 import hush
+from hush.cli.long_work import DISCOVERY_TIME, NO_BAR, long_work
 from hush.cli.options import (
     PATH,
     BudgetOptions,
@@ -157,6 +158,7 @@ def discover(
     from rich.console import Console
 
     from hush.discovery.discover import discover as run_discovery
+    from hush.render.text_table import counted
     from hush.schema.discovery_draft import Draft
 
     # Refuse what cannot be written or read, before anything is charged.
@@ -168,8 +170,9 @@ def discover(
     budget, draft = limit.read(), Draft.load(draft_file)
     source, selection = rows_of.source()
     new_ledger = book.ledger is not None and not book.ledger.exists()
+    opened = f"{counted(len(draft.open_columns), 'open column')}; {DISCOVERY_TIME}"
     try:
-        with Console(stderr=True).status("discovering"):
+        with long_work("discovering", opened, private=True, after=NO_BAR), Console(stderr=True).status("discovering"):
             found = run_discovery(
                 source,
                 draft,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from hush.cli.long_work import NO_BAR, long_work
 from hush.cli.options import PATH
 from hush.core.errors import HushError, printable
 
@@ -42,9 +43,11 @@ def studio(
     from hush.studio.owner import OwnerStudio
     from hush.studio.owner_app import serve_owner
 
-    owner = OwnerStudio(Path.cwd(), project_path=project and project.absolute(), ledger=ledger and ledger.absolute())
-    if data is not None:
-        owner.choose(data, table or "")
+    book = ledger and ledger.absolute()
+    with long_work("starting the studio", "usually a second or two", private=True, after=NO_BAR):
+        owner = OwnerStudio(Path.cwd(), project_path=project and project.absolute(), ledger=book)
+        if data is not None:
+            owner.choose(data, table or "")
     code = new_code()
 
     def ready(used: int, opener: Path) -> None:
@@ -81,7 +84,9 @@ def serve(release: Path, host: str, port: int, title: str | None, most_rows: int
     from hush.studio.owner_app import bound_socket
     from hush.studio.public_app import PublicLimits, public_app, public_server
 
-    app = public_app(release, title=title, limits=PublicLimits(most_rows=most_rows, requests_per_second=rate))
+    limits = PublicLimits(most_rows=most_rows, requests_per_second=rate)
+    with long_work("opening the release", "usually seconds, longer for many tables", after=NO_BAR):
+        app = public_app(release, title=title, limits=limits)
     statement = app.public.release.statement
     for warning in statement.warnings:
         click.echo(f"hush: {printable(warning)}", err=True)

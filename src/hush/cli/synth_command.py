@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 import hush
+from hush.cli.long_work import long_work
 from hush.cli.model_command import APPROXIMATE_NOTE, fitted, say, summary
 from hush.cli.options import PATH, STDOUT, OutputOptions, Whole, output_options
 from hush.cli.query_command import shown_texts
 from hush.core.errors import HushError, SchemaError, printable, shown
 from hush.files.atomic_write import atomic_write
-from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -177,7 +177,7 @@ def synth(
 
     # Write each copy piece by piece.
     written = 0
-    with progress_bar("writing") as progress:
+    with long_work("writing rows", "usually seconds, longer for many rows") as progress:
         for index, (path, copy_seed) in enumerate(zip(outputs, seeds, strict=True)):
             pieces = model.batches(count, method=method, given=conditions, seed=copy_seed)
             if ending(path) != ".parquet":  # CSV is text, and so read as the schema spells numbers

@@ -33,6 +33,7 @@ from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism
+from hush.render.progress_bar import duration
 from hush.schema import Schema
 from hush.workloads import Workload
 
@@ -235,23 +236,12 @@ class AIM(CapacityMechanism):
             )
         )
         memory = readable(self._memory(workload) + MEMORY_BASE)
-        time = f"about {_time(low)} to {_time(high)} on one core, depending on the data, with epsilon up to 1"
+        time = f"about {duration(low)} to {duration(high)} on one core, depending on the data, with epsilon up to 1"
         return f"{time}, and up to ten times that with 10; up to {memory} of memory"
 
     def run(self, session: Session, plan: Plan) -> None:
         """All rounds, or those that an interrupted run has left."""
         AIMRun(self, session, plan.workload).run()
-
-
-def _time(seconds: float) -> str:
-    """A duration in one unit, in two digits.
-
-    >>> [_time(seconds) for seconds in (0.2, 14.2, 115.0, 200.0, 9000.0, 4e5)]
-    ['1 s', '14 s', '120 s', '3.3 min', '2.5 h', '110 h']
-    """
-    unit, length = next((entry for entry in (("s", 1), ("min", 60)) if seconds < 120 * entry[1]), ("h", 3600))
-    number = float(f"{max(seconds, 1) / length:.2g}")
-    return f"{number:g} {unit}"
 
 
 class AIMRun:

@@ -1,4 +1,4 @@
-"""Progress bars: shown on stderr while long work runs."""
+"""Progress bars, shown on stderr while long work runs, and times for people to read."""
 
 from __future__ import annotations
 
@@ -47,3 +47,14 @@ def progress_bar(label: str, *, after: float = 0.0) -> Iterator[Callable[[float]
         if shown:
             shown[0].stop()
             _bars.remove(shown[0])
+
+
+def duration(seconds: float) -> str:
+    """A time in one unit, in two digits.
+
+    >>> [duration(seconds) for seconds in (0.2, 14.2, 115.0, 200.0, 9000.0, 4e5)]
+    ['1 s', '14 s', '120 s', '3.3 min', '2.5 h', '110 h']
+    """
+    unit, length = next((entry for entry in (("s", 1), ("min", 60)) if seconds < 120 * entry[1]), ("h", 3600))
+    number = float(f"{max(seconds, 1) / length:.2g}")
+    return f"{number:g} {unit}"
