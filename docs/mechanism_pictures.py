@@ -231,7 +231,7 @@ def draw_scout() -> Any:
         for pair in pairs_of([table])
     }
     distances = dict(zip(first.cliques, np.maximum(first.values, 0) / max(first.values), strict=True))
-    axes = panels(3, height=2.2)
+    axes = panels(3, height=1.9)
     widths = {pair: max(THICKEST * share, 0.1) for pair, share in distances.items()}
     draw_circle(axes[0], names, widths, NAIVE)
     titled(axes[0], "1. Survey of all pairs")
@@ -296,7 +296,7 @@ def draw_rap() -> Any:
 
 def draw_published() -> Any:
     """The pairs that the published mechanisms measured of the same people."""
-    axes = panels(3, height=2.2)
+    axes = panels(3, height=1.9)
     for each, name in zip(axes, ("privsyn", "privmrf", "swift"), strict=True):
         release = release_people(name)
         pairs = pairs_of(release.noisy_tables)
