@@ -38,6 +38,7 @@ def test_discover_writes_a_schema_that_a_release_takes(files: tuple[Path, Path],
     ledger, output = tmp_path / "budget.db", tmp_path / "people.toml"
     result = run("schema", "discover", *files, *BUDGET, "--ledger", ledger, "-o", output)
     assert result.exit_code == 0, result.stderr
+    assert result.stderr == "hush: discovering: 2 open columns; longer with more rows; a first run compiles once\n"
     lines = result.stdout.splitlines()
     assert lines[0].startswith("age: ")
     assert lines[1].startswith("income: 0 to ")
@@ -50,6 +51,9 @@ def test_discover_writes_a_schema_that_a_release_takes(files: tuple[Path, Path],
     words = ("--schema", output, "--workload", "1-way", "--epsilon", "1", "--delta", "1e-9", "-o", release)
     result = run("release", files[0], *words)
     assert result.exit_code == 0, result.stderr
+    assert result.stderr.startswith("hush: releasing with ")
+    assert "noisy tables" in result.stderr
+    assert " took " not in result.stderr
     result = run("schema", "discover", *files, *BUDGET, "--ledger", ledger, "-o", tmp_path / "again.toml")
     assert "nothing is left" in result.stderr
     assert not (tmp_path / "again.toml").exists()

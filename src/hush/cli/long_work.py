@@ -43,7 +43,8 @@ def long_work(
         if done >= LEAST_SHARE:
             rest = f"{done:.0%} done, about {duration((time.monotonic() - begin) * (1 / done - 1))} more"
         if expected:
-            click.echo(f"hush: {label}: {rest}", err=True)
+            sys.stderr.write(f"hush: {label}: {rest}\n")  # above a bar; click.echo would write into it
+            sys.stderr.flush()
 
     def update(fraction: float) -> None:
         nonlocal done
