@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 SECONDS_BEFORE_BAR = 1.0  # a Python call that is done sooner shows no bar
@@ -18,9 +19,10 @@ def progress_bar(label: str, *, after: float = 0.0) -> Iterator[Callable[[float]
     """A bar on stderr: yields a function to call with the fraction done.
 
     The bar appears with the first fraction later than `after` seconds. Nothing is shown if stderr is no terminal and
-    there is no notebook, or while another bar is shown.
+    there is no notebook with ipywidgets, or while another bar is shown.
     """
-    if not (sys.stderr.isatty() or "FORCE_COLOR" in os.environ or "ipykernel" in sys.modules):
+    in_notebook = "ipykernel" in sys.modules and find_spec("ipywidgets") is not None
+    if not (sys.stderr.isatty() or "FORCE_COLOR" in os.environ or in_notebook):
         yield lambda fraction: None
         return
     start, shown = time.monotonic(), list[Any]()
