@@ -17,8 +17,8 @@ CLOCKS = {"time", "timeit", "sched", "signal", "resource"}
 READINGS = {"now", "utcnow", "today", "monotonic", "perf_counter", "process_time", "time_ns", "getrusage", "alarm"}
 # The ledger notes when it was charged, in a file that is not released. Commands and checks tell the person at the
 # keyboard how long they take; an audit works on generated rows. A search may be given seconds; a front is no release.
-# A progress bar appears after a second of work (`render/progress_bar.py`), and decides nothing else. The studio notes in
-# its project file, which stays with the owner, when a release began; the public page limits requests, and has no data.
+# A progress bar appears after a second of work (`render/progress_bar.py`), and decides nothing else. The studio notes
+# when a release began, in a project file that stays with the owner; the public page limits requests, and has no data.
 ALLOWED = {
     "privacy/ledger.py",
     "pareto/search.py",
