@@ -7,6 +7,7 @@ import pytest
 
 import hush
 from command_line import run_hush as run
+from hush.core.unit import Unit
 from hush.schema import Schema
 
 DRAFT = """\
@@ -130,10 +131,24 @@ def test_release_discovers_with_a_part_of_its_budget(files: tuple[Path, Path], t
     assert run(*words, "--ledger", ledger, "--force").exit_code == 2  # nothing is left
 
 
-def test_discover_goes_with_no_plan_and_no_unit(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_discover_goes_with_no_plan_and_one_unit(files: tuple[Path, Path], tmp_path: Path) -> None:
     words = ("release", files[0], "--discover", *BUDGET, "-o", tmp_path / "x.hush")
     assert "say what to ask with --workload" in run(*words).stderr
     assert "leave --plan and --resume out" in run(*words[:3], "--plan", "p.hush", "-o", tmp_path / "x.hush").stderr
-    result = run(*words, "--workload", "1-way", "--unit", "age", "--max-rows-per-unit", "2")
-    assert "name the unit in [unit] of a draft" in result.stderr
+    result = run(*words, "--workload", "1-way", "--schema", files[1], "--unit", "age", "--max-rows-per-unit", "2")
+    assert "the draft names the unit in [unit]" in result.stderr
+    assert "--max-rows-per-unit goes with --unit" in run(*words, "--goal", "rows", "--max-rows-per-unit", "2").stderr
     assert "Missing option '--schema'" in run("release", files[0], *BUDGET, "-o", tmp_path / "x.hush").stderr
+
+
+@pytest.mark.parametrize("cap", [None, 2], ids=["found", "stated"])
+def test_release_discovers_for_units_of_several_rows(tmp_path: Path, cap: int | None) -> None:
+    data, output = tmp_path / "visits.csv", tmp_path / "visits.hush"
+    data.write_text("patient_id,age\n" + "".join(f"{i // 2},{20 + i % 50}\n" for i in range(4000)))
+    asked = ("--discover", "--unit", "patient_id", "--goal", "rows", "--epsilon", "8", "--delta", "1e-9")
+    result = run("release", data, *asked, *([] if cap is None else ["--max-rows-per-unit", str(cap)]), "-o", output)
+    assert result.exit_code == 0, result.stderr
+    release = hush.load(output)
+    assert isinstance(release, hush.Release)
+    assert release.statement.unit == release.schema.unit == Unit(column="patient_id", max_rows=2)
+    assert [column.name for column in release.schema] == ["age"]

@@ -310,7 +310,8 @@ class WorkloadOptions:
         from hush.workloads.workload_text import parse_workload
 
         if not self.given and for_rows:
-            return parse_workload(schema, "2-way")
+            order = min(2, max(len(schema.domain.varying()), 1))  # one column has no pairs
+            return parse_workload(schema, f"{order}-way")
         if not self.given:
             raise click.UsageError("say what to ask with --workload, or with --workload-sql and a file of queries")
         described = None if self.workload is None else parse_workload(schema, self.workload)

@@ -233,6 +233,7 @@ def release(
     whole = request.limit
     if discover:
         request, schema, shared = _discovered(rows_of, schema, request, protected, book, output)
+        protected = UnitOptions()  # the schema that was found has the unit
     elif schema is None:
         raise click.UsageError("Missing option '--schema'. Write one with `hush schema draft`, or add --discover.")
     declared = hush.Schema.load(schema)
@@ -287,6 +288,7 @@ def _discovered(
     output: OutputOptions,
 ) -> tuple[ReleaseRequest, Path, dict[str, Any]]:
     """The request with the rest of the budget, the schema that a discovery found, and the account that both charge."""
+    from hush.core.unit import ROW, Unit
     from hush.discovery.discovery_job import DiscoveryJob, RowsOf
     from hush.discovery.guessed_draft import guessed_draft
     from hush.discovery.quick_release import DISCOVERY_SHARE, evidence_of, parts_of
@@ -297,8 +299,10 @@ def _discovered(
     # What goes together, and where the schema is written.
     if request.plan_file is not None or request.resume is not None:
         raise click.UsageError("--discover comes before planning; leave --plan and --resume out")
-    if protected.unit is not None or protected.max_rows_per_unit is not None:
-        raise click.UsageError("with --discover, name the unit in [unit] of a draft, and give it with --schema")
+    if draft_file is not None and (protected.unit is not None or protected.max_rows_per_unit is not None):
+        raise click.UsageError("the draft names the unit in [unit]; leave --unit and --max-rows-per-unit out")
+    if protected.unit is None and protected.max_rows_per_unit is not None:
+        raise click.UsageError("--max-rows-per-unit goes with --unit, the id column; name it")
     path = cast(Path, output.path).with_suffix(".toml")
     OutputOptions(path, output.force).check(rows_of.data, draft_file, book.ledger)
     if not request.question.given and request.chosen.goal != "rows":
@@ -310,8 +314,9 @@ def _discovered(
         draft = Draft.load(draft_file)
     else:
         options = {name: value for name, value in selection.items() if name in ("table", "query")}
-        guess = guessed_draft(source, **options)
-        draft = guess.draft
+        unit, cap = protected.unit, protected.max_rows_per_unit
+        guess = guessed_draft(source, unit=ROW if unit is None else Unit(column=unit, max_rows=cap or 1), **options)
+        draft = replace(guess.draft, open_unit=unit is not None and cap is None)  # a cap that nobody states is found
         for line in guess.assumed:
             click.echo(f"assumed: {printable(line)}")
 
