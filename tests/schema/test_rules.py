@@ -17,6 +17,7 @@ from hush.core.constraints import Constraint
 from hush.core.errors import DomainError, SchemaError, SizeError
 from hush.schema import Boolean, Categorical, Integer, Schema, Unit, domain_and_constraints
 from hush.schema.conditions import Conditions
+from hush.schema.discovery_draft import Draft
 from hush.schema.rules import Rules
 from hush.schema.schema_toml import read_toml, value_text, write_toml
 
@@ -205,12 +206,13 @@ def test_rows_that_are_forbidden_are_read_and_a_release_carries_the_claims(tmp_p
 
 def test_the_examples_of_the_documentation_are_read() -> None:
     page = (Path(__file__).parents[2] / "docs" / "schema.md").read_text()
-    columns, rules, drafted = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    columns, levels, rules, drafted = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
     more = {"marital": ["single", "married", "widowed"], "city": ["Lyon", "Paris", "Rome"], "state": ["FR", "IT"]}
     for name, values in more.items():
         columns += f'[columns.{name}]\nkind = "categorical"\nvalues = {values}\n'
     found = [(constraint.clique, constraint.forbidden) for constraint in read_toml(columns + rules).constraints]
     assert found == [(("age", "marital"), 31), (("income", "employed"), 22), (("city", "state"), 3)]
+    assert Draft.read(f"hush_schema = 1\n{levels}").open_columns[0].open == ("levels",)
     assert read_toml(f"hush_schema = 1\n{drafted}").to_toml() == f"hush_schema = 1\n\n{drafted}"
 
 
