@@ -168,7 +168,7 @@ def test_a_server_that_is_killed_in_the_middle_goes_on_without_a_second_charge(t
     finally:
         process.kill()
         outputs = process.communicate()
-    assert outputs[1] == ""
+    assert outputs[1] == "hush: starting the studio: usually a second or two\n"
     kept = hush.load(partial_file(tmp_path / "people-1.hush"))
     assert isinstance(kept, hush.Release)
     before = charges(tmp_path)
