@@ -152,3 +152,23 @@ def test_release_discovers_for_units_of_several_rows(tmp_path: Path, cap: int | 
     assert isinstance(release, hush.Release)
     assert release.statement.unit == release.schema.unit == Unit(column="patient_id", max_rows=2)
     assert [column.name for column in release.schema] == ["age"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("--workload", "agee"), "did you mean 'age'"),
+        (("--workload", "9-way"), "order=9"),
+        (("--goal", "rows", "--label", "agee"), "did you mean 'age'"),
+        (("--workload", "1-way", "--label", "age"), "add --goal rows"),
+    ],
+)
+def test_what_the_release_would_refuse_is_refused_before_the_discovery(
+    files: tuple[Path, Path], tmp_path: Path, asked: tuple[str, ...], message: str
+) -> None:
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=3.0, delta=1e-9))
+    words = ("release", files[0], "--discover", *asked, "--epsilon", "1", "--delta", "1e-9", "--ledger", ledger.path)
+    result = run(*words, "-o", tmp_path / "x.hush")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert ledger.remaining == ledger.limit

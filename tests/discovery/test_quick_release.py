@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.core.errors import BudgetError, DataError, SchemaError
+from hush.core.errors import BudgetError, DataError, HushError, SchemaError
 from hush.discovery.guessed_draft import guessed_draft
 from hush.discovery.quick_release import evidence_of, quick_release
 from hush.schema import Boolean, Categorical, Unit
@@ -200,3 +201,25 @@ def test_texts_whose_name_says_days_are_days_and_others_are_refused_unpaid(tmp_p
     with pytest.raises(DataError, match="admission_date"):
         quick_release(wrong, hush.Budget(rho=0.5), workload="1-way", goal="answers", ledger=ledger)
     assert ledger.remaining == ledger.limit
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"workload": "agge", "goal": "answers"}, "did you mean 'age'"),
+        ({"workload": hush.Workload.kway(hush.Domain({"age": 3}), 1), "goal": "answers"}, "give a text"),
+        ({"label": "smoke"}, "did you mean 'smokes'"),
+        ({"mechanism": "scuot"}, "scout"),
+    ],
+    ids=["workload", "object", "label", "mechanism"],
+)
+def test_what_the_release_would_refuse_pays_for_no_discovery(asked: Any, message: str, tmp_path: Path) -> None:
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(rho=0.5))
+    with pytest.raises(HushError, match=message):
+        quick_release(table(), hush.Budget(rho=0.5), ledger=ledger, **asked)
+    assert ledger.remaining == ledger.limit
+
+
+def test_sums_of_columns_that_are_to_be_found_are_taken() -> None:
+    done = quick_release(table(), hush.Budget(rho=0.5), workload="sum(age) by smokes", goal="answers")
+    assert done.release.complete

@@ -291,7 +291,7 @@ def _discovered(
     from hush.core.unit import ROW, Unit
     from hush.discovery.discovery_job import DiscoveryJob, RowsOf
     from hush.discovery.guessed_draft import guessed_draft
-    from hush.discovery.quick_release import DISCOVERY_SHARE, evidence_of, parts_of
+    from hush.discovery.quick_release import DISCOVERY_SHARE, check_asked, evidence_of, parts_of
     from hush.privacy.sensitivity import Neighbours
     from hush.render.text_table import counted
     from hush.schema.discovery_draft import Draft
@@ -320,8 +320,11 @@ def _discovered(
         for line in guess.assumed:
             click.echo(f"assumed: {printable(line)}")
 
-    # Split the budget, and spend the first part.
-    budget = request.limit.read()
+    # Refuse what the release would refuse, then split the budget, and spend the first part.
+    budget, chosen = request.limit.read(), request.chosen
+    if chosen.label is not None and chosen.goal != "rows" and chosen.mechanism.lower() == "auto":
+        raise click.UsageError("--label is for synthetic rows; add --goal rows, or name a mechanism")
+    check_asked(draft, budget, chosen.read(), workload=request.question.workload, label=chosen.label)
     first, second, within, ledger = parts_of(
         budget,
         DISCOVERY_SHARE,

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from hush.core.domain import Domain
+from hush.core.errors import WorkloadError
 from hush.discovery.discover import draft_of
 from hush.discovery.discovery_job import DiscoveryJob, DiscoveryOutcome, RowsOf
 from hush.discovery.discovery_record import DiscoveryRecord
@@ -24,7 +26,7 @@ from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.registry import mechanism_of
 from hush.mechanisms.release_job import ReleaseJob
-from hush.planning import plan, workload_of
+from hush.planning import plan
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import Entropy
@@ -33,12 +35,13 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import law_costing
 from hush.privacy.sensitivity import Neighbours, Sensitivity
 from hush.release.release import Release
-from hush.schema.column_kinds import Boolean
 from hush.schema.discovery_draft import Draft, OpenColumn
 from hush.schema.schema import Schema
 from hush.tables.read import read
 from hush.workloads import Workload
+from hush.workloads.workload_text import parse_workload
 
+STAND_IN_LEVELS = 10_000  # of a column that is to be found, while a workload is tried; wider than any query block
 DISCOVERY_SHARE = Fraction(3, 20)  # of the budget
 
 
@@ -108,13 +111,9 @@ def quick_release(
         known, assumed = guess.draft, guess.assumed
     else:
         known = draft_of(draft)
-    # What would be refused after the discovery is refused before it: a mechanism that does not fit the budget, a
-    # workload that names no columns, rows that do not fit the columns that are known.
-    mechanism_of(mechanism).accounted(budget)
+    # What would be refused after the discovery is refused before it, and so are rows that known columns do not take.
+    check_asked(known, budget, mechanism, workload=workload, label=label)
     closed = [column for column in known.columns if not isinstance(column, OpenColumn)]
-    if workload is not None:
-        stand_ins = (Boolean(name=column.name) if isinstance(column, OpenColumn) else column for column in known)
-        workload_of(workload, Schema(stand_ins))
     if closed:
         read(data, Schema(closed), **options).check()
     # One account for both parts.
@@ -161,12 +160,44 @@ def quick_release(
     return QuickRelease(release, outcome.schema, assumed, outcome.notes, (first, second))
 
 
+def check_asked(
+    draft: Draft,
+    budget: Budget,
+    mechanism: str | Mechanism = "auto",
+    *,
+    workload: Workload | str | None = None,
+    label: str | None = None,
+) -> None:
+    """Refuse what the release would refuse whatever is found: unknown names, and a mechanism that the budget rules out.
+
+    A text with sums is judged later, since sums depend on what is found.
+    """
+    mechanism_of(mechanism).accounted(budget)
+    sizes: dict[str, int] = {}
+    for column in draft.columns:
+        if isinstance(column, OpenColumn):
+            parts = column.given.get("parts", ())
+            sizes |= dict.fromkeys([f"{column.name}.{part}" for part in parts] or [column.name], STAND_IN_LEVELS)
+        else:
+            known = Schema([column]).domain
+            sizes |= dict(zip(known, known.shape, strict=True))
+    domain = Domain(sizes)
+    if label is not None:
+        domain.check((label,))
+    if isinstance(workload, str):
+        if "(" not in workload:
+            parse_workload(domain, workload)
+    elif workload is not None and draft.open_columns:
+        raise WorkloadError("a Workload needs the columns that are still to be found; give a text, such as '2-way'")
+
+
 def evidence_of(schema: Schema, draft: Draft) -> list[Measurement]:
     """The noisy counts of columns that a discovery found, for a release about the same rows.
 
     Columns that the draft knew before may say what an earlier discovery found in other rows, so they are no evidence.
     Levels that add up several counts have more noise than others; all get the mean variance, which models weigh by.
 
+    >>> from hush.schema import Boolean
     >>> evidence_of(Schema([Boolean(name="employed")]), Draft.of({"employed": Boolean(name="employed")}))
     []
     """
