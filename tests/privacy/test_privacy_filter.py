@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from hush.core.errors import BudgetError
 from hush.core.rational import float_down, rational_text
-from hush.privacy import ledger_chain, privacy_filter
+from hush.privacy import privacy_filter
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.conversions import pure_renyi, zcdp_order, zcdp_rho
@@ -31,8 +31,8 @@ from hush.privacy.events import (
     SelectionEvent,
     compose,
 )
-from hush.privacy.ledger import Ledger
-from hush.privacy.ledger_file import LedgerFile
+from hush.privacy.ledger import Ledger, ledger_chain
+from hush.privacy.ledger.ledger_file import LedgerFile
 
 CAP = Budget(epsilon=3.0, delta=1e-9)
 

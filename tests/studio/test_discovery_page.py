@@ -10,7 +10,7 @@ from starlette.datastructures import FormData
 import hush
 from hush.discovery.discovery_job import DiscoveryJob
 from hush.mechanisms.release_job import partial_file
-from hush.privacy.ledger_chain import CHARGE
+from hush.privacy.ledger.ledger_chain import CHARGE
 from hush.studio.column_draft import discovery_draft, open_column, without_provenance
 from hush.studio.columns_page import changed
 from hush.studio.owner import OwnerStudio

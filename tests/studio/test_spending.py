@@ -15,7 +15,7 @@ import pytest
 import hush
 from hush.core.errors import HushError
 from hush.mechanisms.release_job import partial_file
-from hush.privacy.ledger_chain import CHARGE
+from hush.privacy.ledger.ledger_chain import CHARGE
 from hush.studio.owner import OwnerStudio
 from studio_visitor import Visitor, describe_people, running, write_people
 

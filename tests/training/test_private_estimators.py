@@ -13,7 +13,7 @@ import pytest
 import hush
 from hush.core.errors import BudgetError, DataError, SearchError, SizeError
 from hush.privacy.conversions import gaussian_epsilon
-from hush.privacy.ledger_view import ledger_tables
+from hush.privacy.ledger.ledger_view import ledger_tables
 from hush.training import (
     OutputPerturbedRegression,
     PrivateLinearSVM,

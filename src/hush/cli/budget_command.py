@@ -96,7 +96,7 @@ def show(
     from rich.text import Text
 
     from hush.privacy.budget import require_delta
-    from hush.privacy.ledger_view import ledger_tables
+    from hush.privacy.ledger.ledger_view import ledger_tables
 
     require_delta(0.0 if delta is None else delta)
     ledgers = hush.Ledger.open_all(file) if dataset is None else [hush.Ledger.open(file, dataset=dataset)]

@@ -11,6 +11,7 @@ import click
 
 import hush
 from hush.cli.long_work import NO_BAR, PLANNING_TIME, long_work
+from hush.cli.main import BAD_INPUT
 from hush.cli.options import (
     PATH,
     BudgetOptions,
@@ -24,7 +25,6 @@ from hush.cli.options import (
     rows_option,
     workload_options,
 )
-from hush.cli.program import BAD_INPUT
 from hush.core.errors import BudgetError, printable
 
 if TYPE_CHECKING:

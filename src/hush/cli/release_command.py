@@ -14,6 +14,7 @@ import click
 
 import hush
 from hush.cli.long_work import DISCOVERY_TIME, NO_BAR, PLANNING_TIME, long_work
+from hush.cli.main import INTERRUPTED
 from hush.cli.model_command import say, summary
 from hush.cli.options import (
     PATH,
@@ -34,7 +35,6 @@ from hush.cli.options import (
     unit_options,
     workload_options,
 )
-from hush.cli.program import INTERRUPTED
 from hush.core.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, printable
 from hush.render.progress_bar import progress_bar
 

@@ -11,6 +11,7 @@ import click
 
 import hush
 from hush.cli.long_work import DISCOVERY_TIME, NO_BAR, long_work
+from hush.cli.main import BAD_INPUT, INTERRUPTED
 from hush.cli.options import (
     PATH,
     BudgetOptions,
@@ -22,7 +23,6 @@ from hush.cli.options import (
     ledger_options,
     output_options,
 )
-from hush.cli.program import BAD_INPUT, INTERRUPTED
 from hush.core.errors import InterruptedRelease, SchemaError, printable
 
 if TYPE_CHECKING:

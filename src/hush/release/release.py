@@ -23,8 +23,8 @@ from hush.files.codec import Stored, pack, unpack
 from hush.inference.estimates import BoundedEstimates, ConstantColumnEstimates, Estimates
 from hush.inference.intervals import ErrorMargins, NoiseIntervals
 from hush.inference.measured_sums import MeasuredSumsFile
-from hush.privacy.ledger_chain import NOTE_LENGTH
-from hush.privacy.ledger_chain import printable as one_line
+from hush.privacy.ledger.ledger_chain import NOTE_LENGTH
+from hush.privacy.ledger.ledger_chain import printable as one_line
 from hush.privacy.measurement import Measurement
 from hush.release.answers import Answers, Quantity
 from hush.release.queryable import AnswerFacts, Queryable

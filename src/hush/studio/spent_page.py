@@ -9,8 +9,8 @@ from hush.core.errors import LedgerError
 from hush.privacy.budget import Budget
 from hush.privacy.events import compose, price
 from hush.privacy.ledger import Ledger
-from hush.privacy.ledger_chain import CHARGE
-from hush.privacy.ledger_view import ledger_tables
+from hush.privacy.ledger.ledger_chain import CHARGE
+from hush.privacy.ledger.ledger_view import ledger_tables
 from hush.render.html_page import scrolling
 from hush.render.labels import readable
 from hush.render.markup import Markup, join, tag

@@ -14,7 +14,7 @@ from hush.core.errors import BudgetError, LedgerError
 from hush.privacy.budget import Budget
 from hush.privacy.events import GaussianEvent, LaplaceEvent, NonPrivateEvent, SelectionEvent
 from hush.privacy.ledger import Ledger
-from hush.privacy.ledger_chain import NO_PREDECESSOR, Entry, canonical, cap_fields, charge_fields
+from hush.privacy.ledger.ledger_chain import NO_PREDECESSOR, Entry, canonical, cap_fields, charge_fields
 
 SELECT = SelectionEvent(Fraction(1))
 CHEAP = SelectionEvent(Fraction(1, 1000))

@@ -10,8 +10,7 @@ from click.testing import CliRunner, Result
 
 import hush
 from hush._version import __version__
-from hush.cli.main import COMMANDS, main
-from hush.cli.program import HushGroup, LazyCommand
+from hush.cli.main import COMMANDS, HushGroup, LazyCommand, main
 from hush.core.errors import DataError
 
 CANARY = "canary-7261"

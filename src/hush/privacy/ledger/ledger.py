@@ -21,7 +21,7 @@ from hush.core.unit import Unit
 from hush.privacy.account import Account, Allowance, check_affordable
 from hush.privacy.budget import Budget, Cost, number_text
 from hush.privacy.events import Event, price
-from hush.privacy.ledger_chain import (
+from hush.privacy.ledger.ledger_chain import (
     CHARGE,
     HEAD_DIGITS,
     NOTE_LENGTH,
@@ -32,7 +32,7 @@ from hush.privacy.ledger_chain import (
     charge_fields,
     printable,
 )
-from hush.privacy.ledger_file import LedgerFile, append
+from hush.privacy.ledger.ledger_file import LedgerFile, append
 from hush.privacy.privacy_filter import Filter
 from hush.privacy.sensitivity import Neighbours
 
@@ -106,7 +106,7 @@ class Ledger:
 
     def _repr_html_(self) -> str:
         """What notebooks show: the cap, what is spent and left, and the charges."""
-        from hush.privacy.ledger_view import ledger_tables
+        from hush.privacy.ledger.ledger_view import ledger_tables
 
         return "".join(table.html() for table in ledger_tables(self, None))
 

@@ -18,8 +18,8 @@ from hush.core.errors import LedgerError
 from hush.privacy.budget import Budget
 from hush.privacy.events import SelectionEvent
 from hush.privacy.ledger import Ledger
-from hush.privacy.ledger_chain import Entry
-from hush.privacy.ledger_file import LedgerFile, append
+from hush.privacy.ledger.ledger_chain import Entry
+from hush.privacy.ledger.ledger_file import LedgerFile, append
 
 SELECT = SelectionEvent(Fraction(1))  # rho 1/8
 CAP = Budget(rho=100.0)
@@ -131,7 +131,7 @@ def test_a_symbolic_link_has_the_journal_of_its_file(
         append(connection, entry)
         seen.append((journal(path).exists(), os.listdir(tmp_path / "there")))
 
-    monkeypatch.setattr("hush.privacy.ledger.append", look)
+    monkeypatch.setattr("hush.privacy.ledger.ledger.append", look)
     Ledger.open(link).charge(SELECT)
     assert seen == [(True, ["link.db"])]
     kept = journal_of_a_killed_charge(path)
@@ -225,12 +225,12 @@ import sys
 from fractions import Fraction
 import hush.privacy.ledger
 from hush.privacy.events import SelectionEvent
-append = hush.privacy.ledger.append
+append = hush.privacy.ledger.ledger.append
 def slowly(connection, entry):
     append(connection, entry)
     print("begun", flush=True)
     sys.stdin.readline()
-hush.privacy.ledger.append = slowly
+hush.privacy.ledger.ledger.append = slowly
 hush.privacy.ledger.Ledger.open(sys.argv[1]).charge(SelectionEvent(Fraction(1)))
 """
 

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 import hush
 from hush import Domain, Neighbours, Workload
 from hush.core.errors import BudgetError, LedgerError
-from hush.privacy import ledger_file
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import (
@@ -32,8 +31,8 @@ from hush.privacy.events import (
     SelectionEvent,
     compose,
 )
-from hush.privacy.ledger import Ledger, open_ledger, terms_of
-from hush.privacy.ledger_chain import Chain, cap_fields, printable
+from hush.privacy.ledger import Ledger, ledger_file, open_ledger, terms_of
+from hush.privacy.ledger.ledger_chain import Chain, cap_fields, printable
 from hush.privacy.noise import law_costing
 from hush.privacy.sensitivity import Sensitivity
 from hush.schema import Unit
@@ -206,7 +205,7 @@ def test_events_up_to_a_head(path):
 
 def test_no_two_ledgers_share_a_head(tmp_path, monkeypatch):
     """Made by the same steps in the same second."""
-    monkeypatch.setattr("hush.privacy.ledger._now", lambda: "2024-01-01T00:00:00Z")
+    monkeypatch.setattr("hush.privacy.ledger.ledger._now", lambda: "2024-01-01T00:00:00Z")
     one, other = (Ledger(tmp_path / name, cap=Budget(rho=9.0)) for name in ("one.db", "other.db"))
     one.charge(GAUSS)
     other.charge(GAUSS)

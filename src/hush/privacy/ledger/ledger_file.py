@@ -27,7 +27,7 @@ from pathlib import Path
 
 from hush.core.errors import LedgerError
 from hush.files.atomic_write import name_beside, sync_folder
-from hush.privacy.ledger_chain import Chain, Entry
+from hush.privacy.ledger.ledger_chain import Chain, Entry
 
 LOCK_TIMEOUT = 30.0  # seconds to wait for another process
 _KEEP_THE_FILE = (

@@ -9,12 +9,12 @@ import pytest
 
 from hush.core import rational
 from hush.core.errors import BudgetError, LedgerError
-from hush.privacy import events, ledger_chain
+from hush.privacy import events
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.events import MOST_TIMES, ComposedEvent, Event, GaussianEvent, SelectionEvent, compose, price
-from hush.privacy.ledger import Ledger
-from hush.privacy.ledger_file import LedgerFile
+from hush.privacy.ledger import Ledger, ledger_chain
+from hush.privacy.ledger.ledger_file import LedgerFile
 
 SELECT = SelectionEvent(Fraction(1))  # rho 1/8
 CAP = Budget(rho=1e9)
@@ -88,7 +88,7 @@ def test_a_write_that_fails_is_not_counted(path: Path, monkeypatch: pytest.Monke
 
     ledger = Ledger(path, cap=CAP)
     with monkeypatch.context() as patch:
-        patch.setattr("hush.privacy.ledger.append", full)
+        patch.setattr("hush.privacy.ledger.ledger.append", full)
         with pytest.raises(LedgerError):
             ledger.charge(SELECT)
     assert ledger.total == Ledger.open(path).total

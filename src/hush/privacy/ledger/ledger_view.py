@@ -25,7 +25,7 @@ from hush.privacy.events import (
     price,
 )
 from hush.privacy.ledger import Ledger
-from hush.privacy.ledger_chain import CAP, Entry, printable
+from hush.privacy.ledger.ledger_chain import CAP, Entry, printable
 from hush.privacy.total_epsilon import total_epsilon
 from hush.render.text_table import TextColumn, TextTable, number_columns
 
