@@ -39,6 +39,8 @@ def draw() -> None:
         save(release.plot("education", "sex"), "release")
         save(release.plot("age"), "ages")
         save(release.plot("region", "education", kind="shades"), "shades")
+        regions = hush.plan("region; region,sex", hush.Budget(epsilon=0.5, delta=1e-9), schema=schema)
+        save(regions.release(hush.read(rows, schema)).plot("region", "sex"), "regions")
         release.save(Path(folder, "people.hush"))
         screens(schema, Path(folder))
 
