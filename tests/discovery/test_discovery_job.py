@@ -231,6 +231,16 @@ ODD = {
 }
 
 
+@pytest.mark.parametrize("known", [0, 1000])
+def test_many_cells_and_points_are_no_more_than_a_column_may_list(known: int) -> None:
+    """These numbers get over a thousand cells, each of which could begin with a single value."""
+    numbers = np.random.default_rng(3).choice([99999999.0, 99999998.5, 1e15, 999999999999999.9], 2000)
+    column = {"kind": "numeric", "bins": "discover", "points": list(range(known)), **OPEN}
+    found = discover(pa.table({"x": numbers}), draft(x=column), Budget(rho=1e3)).schema["x"]
+    assert isinstance(found, Numeric)
+    assert len(found.points) <= 1000
+
+
 def test_odd_columns_are_described_and_lose_nothing() -> None:
     entries = {"kind": "numeric", "bins": "discover", "missing": True, **OPEN}
     found = discover(pa.table(ODD), Draft.of(dict.fromkeys(ODD, entries)), BUDGET)
@@ -270,6 +280,9 @@ def test_values_that_cannot_be_read_are_refused_before_the_charge(tmp_path: Path
     known = draft(age={"kind": "categorical", "values": ["31"]}, size={"kind": "integer", **OPEN})
     with pytest.raises(DataError, match="age.*outside its declared levels"):
         discover(table.append_column("size", pa.array([1, 2])), known, BUDGET, ledger=ledger)
+    gaps = pa.table({"city": ["a"] * 500 + [None]})
+    with pytest.raises(DataError, match="city.*set missing = true"):
+        discover(gaps, draft(city={"kind": "categorical", "levels": "discover"}), BUDGET, ledger=ledger)
     assert not ledger.exists()
     with pytest.raises(DataError, match="no column 'agee'"):
         discover(table, draft(agee={"kind": "integer", **OPEN}), BUDGET)

@@ -24,7 +24,7 @@ from hush.discovery.discovery_record import GRID_NAMES, DiscoveryRecord, GridNam
 from hush.discovery.discovery_step import DiscoveryStep, FoundColumn, charged_cost
 from hush.discovery.found_columns import HALF, GridCounts, found_column, second_grid
 from hush.discovery.found_range import BETA, NoisyLevels
-from hush.discovery.level_discovery import discover_levels, least_levels_cost
+from hush.discovery.level_discovery import discover_levels, known_levels, least_levels_cost
 from hush.discovery.point_discovery import discover_points
 from hush.discovery.public_grids import counted_column, wide_grid
 from hush.discovery.unit_discovery import discover_max_rows, least_max_rows_cost
@@ -157,6 +157,13 @@ class DiscoveryJob:
         return tuple(column for column in self.counted if BINS in column.open and column.kind in kinds)
 
     @property
+    def _readable(self) -> list[Column | Stamp]:
+        """The columns as far as they are known: open ones with their first grid, or with the levels that are listed."""
+        known: dict[str, Column | Stamp] = {column.name: known_levels(column) for column in self.listed}
+        known |= {column.name: wide_grid(column) for column in self.counted}
+        return [known[column.name] if isinstance(column, OpenColumn) else column for column in self.draft]
+
+    @property
     def _share_of_column(self) -> Fraction:
         """The share of the budget that each open column gets."""
         columns = len(self.draft.open_columns)
@@ -202,19 +209,12 @@ class DiscoveryJob:
         if messages := [problem for problem in problems if problem is not None]:
             raise BudgetError("; ".join(messages))
 
-    def _checked_table(self, opened: RowSource) -> Table | None:
-        """The table of the columns that are known and of the first grids, with every row read and checked.
+    def _checked_table(self, opened: RowSource) -> Table:
+        """The table of all columns as far as they are known, with every row read and checked.
 
-        Nobody should pay for a schema whose known columns refuse the rows.
+        Nobody should pay for a schema that refuses the rows.
         """
-        columns = [
-            wide_grid(column) if isinstance(column, OpenColumn) else column
-            for column in self.draft
-            if column not in self.listed
-        ]
-        if not columns:
-            return None
-        table = self._table(opened, columns, self.draft.unit)
+        table = self._table(opened, self._readable, self.draft.unit)
         with table.snapshot():
             table.check()
         return table
@@ -226,12 +226,7 @@ class DiscoveryJob:
     def _open(self) -> RowSource:
         """The source, without reading rows; refuses one that cannot be read several times."""
         given = self.rows_of
-        grids = [
-            Categorical(name=column.name, values=("?",), other=True) if LEVELS in column.open else wide_grid(column)
-            for column in self.draft.open_columns
-        ]
-        closed = [column for column in self.draft if not isinstance(column, OpenColumn)]
-        schema = Schema([*grids, *closed], unit=self.draft.unit)
+        schema = Schema(self._readable, unit=self.draft.unit)
         connect = partial(DUCKDB.connect, bytes_of(given.memory_limit) // 2)
         opened = open_source(
             given.source,
@@ -292,7 +287,7 @@ class DiscoveryJob:
 
     # Charges and counts
 
-    def _measure(self, opened: RowSource, checked: Table | None, account: Allowance, book: Ledger | None) -> None:
+    def _measure(self, opened: RowSource, checked: Table, account: Allowance, book: Ledger | None) -> None:
         """Spend the account, step by step; steps that the record holds are not repeated."""
         keep = partial(self._keep, account, book)
         if self.draft.open_unit or self.listed:

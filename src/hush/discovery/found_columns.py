@@ -16,7 +16,15 @@ import numpy as np
 
 from hush.core.arrays import Integers
 from hush.discovery.discovery_step import FoundColumn
-from hush.discovery.found_bins import Cell, bin_edges, bins_for, cells_for, heavy_points, joined_cells
+from hush.discovery.found_bins import (
+    Cell,
+    bin_edges,
+    bins_for,
+    cells_for,
+    heavy_points,
+    joined_cells,
+    significant_digits,
+)
 from hush.discovery.found_range import BETA, FoundRange, NoisyLevels, found_range
 from hush.discovery.public_grids import (
     counted_column,
@@ -31,7 +39,7 @@ from hush.discovery.public_grids import (
 )
 from hush.privacy.noise import Noise
 from hush.schema.column import Column, Outside
-from hush.schema.column_kinds import Date, Granularity, Integer, Numeric, short
+from hush.schema.column_kinds import MOST_POINTS, Date, Granularity, Integer, Numeric, short
 from hush.schema.discovery_draft import BINS, BOUNDS, GRANULARITY, OpenColumn
 from hush.schema.provenance import Discovered
 from hush.schema.stamps import Stamp, Timestamp
@@ -89,8 +97,11 @@ def second_grid(column: OpenColumn, wide: GridCounts, points: Sequence[Fraction]
     cells = cells_for(noisy.total, wide.law.stddev, column.most_bins)
     least = max(noisy.total / cells, FINE_NOISE_RATIO * wide.law.stddev)
     edges = fine_edges(counted, noisy.rows.astype(np.float64), cells, held.first, held.last, least)
-    candidates = {*round_points(edges, whole=whole), *(exact(point) for point in column.given.get("points", ()))}
-    candidates |= {point for point in points if edges[0] <= point < edges[-1]}
+    # Candidates for single values: known ones, found ones, then the roundest edges, as many as a column may list.
+    known = [exact(point) for point in column.given.get("points", ())]
+    found = [point for point in points if edges[0] <= point < edges[-1]]
+    rounds = sorted(round_points(edges, whole=whole), key=significant_digits)
+    candidates = list(dict.fromkeys([*known, *found, *rounds]))[:MOST_POINTS]
     edges = with_margins(edges, whole=whole) if BOUNDS in column.open else edges
     outside = Outside.CLAMP if BOUNDS in column.open else column.given["outside"]
     return number_grid(column, edges, sorted(candidates), outside)
@@ -152,6 +163,7 @@ def _found_number(column: OpenColumn, counted: GridCounts, held: FoundRange) -> 
     counts = zip(ends, noisy.rows.tolist(), strict=True)
     cells = [Cell(start, end, rows) for (start, end), rows in counts][held.first : held.last + 1]
     heavy = [point for point in heavy_points(cells, noisy, bins, whole=whole) if point not in known]
+    heavy = heavy[: MOST_POINTS - len(known)]
     points = sorted({*heavy, *(exact(point) for point in known if low <= point <= high - whole)})
     intervals, added = joined_cells(cells, points)
     edges = bin_edges(intervals, added * noisy.law.stddev**2, bins) if intervals else [low, high]

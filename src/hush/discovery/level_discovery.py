@@ -47,7 +47,7 @@ def discover_levels(step: DiscoveryStep, column: OpenColumn) -> FoundColumn:
     threshold, keys = key_threshold(step, most, step.cost * (1 - TOTAL_SHARE))
     bound = sensitivity(ONE_CELL, max_rows=most, neighbours=step.neighbours)
     total_noise = law_costing(step.cost * TOTAL_SHARE, step.account.budget, bound)
-    declared = _declared(column)
+    declared = known_levels(column)
     source = DistinctValues(
         step.source,
         column.name,
@@ -142,7 +142,7 @@ def _known(column: OpenColumn) -> tuple[Value, ...]:
     return tuple(column.given.get("values", ()))
 
 
-def _declared(column: OpenColumn) -> Categorical:
+def known_levels(column: OpenColumn) -> Categorical:
     """The column as the draft knows it, without what is to be found."""
     return Categorical(
         **column.shared,

@@ -19,7 +19,7 @@ import numpy as np
 
 from hush.core.arrays import Floats
 from hush.schema.column import LARGEST_INTEGER, Column, Outside
-from hush.schema.column_kinds import Date, Granularity, Integer, Numeric
+from hush.schema.column_kinds import MOST_POINTS, Date, Granularity, Integer, Numeric
 from hush.schema.discovery_draft import BOUNDS, OpenColumn
 from hush.schema.stamps import DATE, Stamp, Timestamp
 
@@ -42,7 +42,8 @@ def wide_grid(column: OpenColumn) -> Column | Stamp:
         start, end = given.get("start", FIRST_DAY), given.get("end", LAST_DAY)
         return day_grid(column, start, end, Granularity.YEAR)
     edges = wide_edges(whole=column.kind == Integer.kind)
-    special = {Fraction(number) for number in SPECIAL_NUMBERS} | {exact(point) for point in given.get("points", ())}
+    known = [exact(point) for point in given.get("points", ())]
+    special = list(dict.fromkeys([*known, *map(Fraction, SPECIAL_NUMBERS)]))[:MOST_POINTS]
     if BOUNDS not in column.open:
         low, high = exact(given["low"]), exact(given["high"]) + (column.kind == Integer.kind)
         edges = [low, *(edge for edge in edges if low < edge < high), high]
