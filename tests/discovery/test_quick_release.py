@@ -140,6 +140,14 @@ def test_the_unit_of_a_schema_is_protected() -> None:
         guessed_draft(rows, schema=schema, unit=Unit(column="patient", max_rows=1))
 
 
+def test_narrow_noise_takes_no_more_than_its_part() -> None:
+    """Alone, narrow noise may cost more in Gaussian DP than its budget says; after a discovery that did not fit."""
+    draft = {"age": {"kind": "integer", "bounds": "discover"}, "employed": {"kind": "boolean"}}
+    rows = hush.datasets.people(1500, seed=1).select(["age", "employed"])
+    done = quick_release(rows, hush.Budget(epsilon=3.0, delta=1e-9), draft=draft, mechanism="direct")
+    assert done.release.complete
+
+
 def test_shares_are_read_as_stated_and_bad_ones_refused() -> None:
     budget = hush.Budget(rho=1.0)
     assert budget.part(Fraction(1, 4)) == hush.Budget(rho=0.25)

@@ -388,15 +388,14 @@ def _loaded_plan(file: Path, limit: BudgetOptions) -> Plan:
 
 def _payable(plan: Plan, book: LedgerOptions, within: Allowance | None) -> Plan:
     """The plan, or the best one with the other noise if only that fits in what is left of the ledger or the account."""
-    if plan.alternative is None:
-        return plan
     account: Allowance | hush.Ledger | None = within
     if within is None and book.ledger is not None and book.ledger.exists():
         account = hush.Ledger.open(book.ledger, dataset=book.dataset)
-    if account is None or plan.payable(account) or not plan.alternative.payable(account):
+    other = plan if account is None else plan.fitting(account)
+    if other is plan:
         return plan
     full = f"{book.ledger} has" if within is None else "after the discovery there is"
-    other, noise = plan.alternative, "Gaussian" if plan.epsilon is not None else "Laplace"
+    noise = "wider" if (plan.epsilon is None) is (other.epsilon is None) else "Laplace" if other.epsilon else "Gaussian"
     click.echo(
         f"hush: {full} no room left for the plan of least error, RMSE {plan.rmse:.3g}; this release takes "
         f"{noise} noise instead, RMSE {other.rmse:.3g}",
@@ -455,7 +454,7 @@ def _say(done: hush.Release, output: Path, *, late_warning: bool) -> None:
     from hush.mechanisms.plan_errors import released_delta_warning
     from hush.render.text_table import TextTable
 
-    facts = [*done.statement.lines()]
+    facts = done.statement_lines()
     if done.bounded:
         rounds = f" in {len(done.rounds):,} rounds" if done.rounds else ""
         model = "" if done.record.fitted is None else f"; {summary(done.model())}"

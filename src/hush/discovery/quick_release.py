@@ -144,10 +144,8 @@ def quick_release(
         )
         outcome = job.run()
     planned = plan_rows(outcome.schema, second, mechanism, workload=workload, goal=goal, label=label)
-    if planned.alternative is not None and not planned.payable(within):
-        planned = planned.alternative  # Laplace noise for the whole epsilon does not add up with what was spent
     release = ReleaseJob(
-        planned,
+        planned.fitting(within),  # beside what was spent
         output=output,
         ledger=book,
         dataset=dataset,

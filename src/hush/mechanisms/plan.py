@@ -216,18 +216,32 @@ class Plan(PlanErrors):
         The cost of the discrete noise in Gaussian DP, all of it together, becomes that of the budget with its whole
         delta. If the noise is narrow, privacy loss distributions allow less.
         """
-        demand = Demand.of(self.event)
-        if self.strategy is None or not self.budget.approximate or demand is None or demand.bounded:
-            return self
-        most = self.budget.fixed_limit * (1 - CALIBRATION_MARGIN)
-        factor = min(most / demand.gaussian, Fraction(1))
+        factor = min(self._allowed, Fraction(1))
         if factor > 1 - NARROW_EXCESS:
-            return self._scaled(factor)
+            return self if factor == 1 else self._scaled(factor)
         low, high = factor, Fraction(1)
         for _ in range(CALIBRATION_STEPS):
             middle = (low + high) / 2
             low, high = (middle, high) if self._scaled(middle)._keeps(self.budget) else (low, middle)
         return self._scaled(low)
+
+    def fitting(self, account: Ledger | Allowance) -> Plan:
+        """This plan, or one of more noise for which an account of several charges has room; this one if none has.
+
+        Tried are the other kind of noise, and noise that costs no more in Gaussian DP than the budget: what narrow
+        noise saves by privacy loss distributions does not add up with other charges.
+        """
+        plans = [self] if self.alternative is None else [self, self.alternative]
+        plans += [plan._scaled(plan._allowed) for plan in plans if plan._allowed < 1]
+        return next((plan for plan in plans if plan.payable(account)), self)
+
+    @property
+    def _allowed(self) -> Fraction:
+        """What the budget allows in Gaussian DP over what the noise costs; 1 for noise that is not Gaussian alone."""
+        demand = Demand.of(self.event)
+        if self.strategy is None or not self.budget.approximate or demand is None or demand.bounded:
+            return Fraction(1)
+        return self.budget.fixed_limit * (1 - CALIBRATION_MARGIN) / demand.gaussian
 
     def _scaled(self, factor: Fraction) -> Plan:
         """The same plan with noise that costs `factor` times as much in zCDP."""
