@@ -62,8 +62,9 @@ class Synthesizer:
       a column or what its table in a schema file holds.
     - `levels`: the values of categories, such as {"sex": ["female", "male"]}.
     - `bounds`: the least and the largest value of numbers and days, such as {"age": (0, 120)}.
-    - Names and declared types. Categories of pandas and polars come from the rows, so these are found at a cost too,
-      unless `levels` states them; those of a polars Enum are taken as public.
+    - Names and declared types, which count as public. pandas makes whole numbers floats if a cell is missing; state the
+      column in `schema` if even that must stay unknown. Categories of pandas and polars come from
+      the rows, so these are found at a cost, unless `levels` states them; those of a polars Enum are taken as public.
 
     `unit` names the column of ids if a person may have several rows; `max_rows_per_unit` is how many of them are used,
     and is found as well if it is not given. `label` names the column that classifiers will predict. `mechanism` is that
