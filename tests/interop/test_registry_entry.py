@@ -65,5 +65,11 @@ def test_columns_that_were_found_with_noise_are_named() -> None:
     found = hush.Schema.discover(ROWS.select(["age", "sex"]), draft, hush.Budget(epsilon=5.0, delta=1e-6))
     plan = hush.plan("sex", hush.Budget(rho=0.1), schema=found)
     made = plan.release(hush.read(ROWS.select(["age", "sex"]), found))
-    flavor = registry_entry(made, **SAID)["deployment"]["dp_flavor"]
-    assert flavor["data_domain"].endswith("found with noise that was paid for (age).")
+    deployment = registry_entry(made, **SAID)["deployment"]
+    assert deployment["dp_flavor"]["data_domain"].endswith("found with noise that was paid for (age).")
+    # A person is in the release and in the discovery, so the parameters are those of both.
+    alone = made.statement.spent
+    assert alone is not None
+    loss = deployment["privacy_loss"]
+    assert loss["privacy_parameters"]["epsilon"] == pytest.approx(alone[0] + 5.0, rel=0.02)
+    assert "epsilon=5, delta=1e-06 in addition" in loss["privacy_parameters_description"]

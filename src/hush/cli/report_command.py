@@ -53,6 +53,7 @@ def report(
         output.write(page)
     for warning in loaded.statement.warnings:
         click.echo(f"hush: {warning}", err=True)
-    spent = dict(loaded.statement.lines())["Spent"]
+    facts = dict(loaded.statement_lines())
+    spent = "; ".join(facts[name] for name in ("Spent", "Discovery") if name in facts)
     where = "the page" if output.stdout else output.path
     click.echo(f"wrote {where}; nothing was spent, the release had spent {spent}", err=output.stdout)

@@ -20,7 +20,8 @@ def dp_accounting_event(spent: Release | Ledger | Event) -> Any:
     """A `dp_accounting.ZCDpEvent` for everything that was spent, by a release or by all releases of a ledger.
 
     Its rho is rounded up. An event without a bound in zCDP, such as a promise of (epsilon, delta), is refused. Pure
-    epsilon becomes rho = epsilon^2 / 2, which is looser than hush's own total.
+    epsilon becomes rho = epsilon^2 / 2, which is looser than hush's own total. The discovery of a schema is a charge of
+    its own, which a ledger holds and a release does not.
 
     >>> from fractions import Fraction
     >>> from hush.privacy.events import GaussianEvent

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hush.core.errors import BudgetError
+from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release
 
@@ -34,13 +35,19 @@ def registry_entry(
     What the release knows is filled in: the flavor of differential privacy, the unit, the parameters, the model, the
     mechanism. A release that is not private is refused.
 
-    Privacy: holds what the privacy statement of the release says, and nothing of its numbers.
+    Privacy: holds what the privacy statement of the release says, and nothing of its numbers. If the schema was
+    discovered, the parameters are those of the release and of the discovery together.
     """
     statement = release.statement
     if not statement.private:
         raise BudgetError(f"the release is not private, so it is no deployment: {' '.join(statement.warnings)}")
     budget, unit = statement.budget, statement.unit
     parameters = budget.to_dict()
+    if release.schema.discovery is not None:  # a person is in both, so the entry states what both cost together
+        if release.spent is None:
+            raise BudgetError("the costs of the release and of its discovered schema do not add up; release anew")
+        budget = Budget(epsilon=release.spent[0], delta=release.spent[1] or None)
+        parameters = budget.to_dict()
     notion = "pure" if budget.pure else "approximate" if budget.approximate else "mu" if "mu" in parameters else "rho"
     relation = "replacing" if statement.neighbours is Neighbours.REPLACE else "adding or removing"
     one = (
@@ -50,7 +57,8 @@ def registry_entry(
     )
     asked = [" x ".join(term.clique) or "total" for term in release.workload]
     more = f" and {len(asked) - SHOWN_TABLES} more" if len(asked) > SHOWN_TABLES else ""
-    facts = dict(statement.lines())
+    facts = dict(release.statement_lines())
+    discovery = f" Schema: {facts['Discovery']}." if "Discovery" in facts else ""
     found = [column.name for column in release.schema if column.discovered is not None]
     levels = f"public, or found with noise that was paid for ({', '.join(found)})" if found else "public"
     return {
@@ -69,13 +77,15 @@ def registry_entry(
             "dp_flavor": {
                 "name": NOTIONS[notion],
                 "data_domain": f"Tables with the columns {', '.join(release.domain)}, whose levels are {levels}.",
-                "unprotected_quantities": "None that hush knows of: the schema was not drafted from the rows.",
+                "unprotected_quantities": "The number of units, which neighbours share."
+                if statement.neighbours is Neighbours.REPLACE
+                else "None that hush knows of: the schema was not drafted from the rows.",
             },
             "privacy_loss": {
                 "privacy_unit": "Row" if unit.column is None else unit.column,
                 "privacy_unit_description": f"Neighbours differ by {relation} {one}.",
                 "privacy_parameters": parameters,
-                "privacy_parameters_description": f"Spent: {facts['Spent']}.",
+                "privacy_parameters_description": f"Spent: {facts['Spent']}.{discovery}",
             },
             "model": {
                 "model_name": "Central",

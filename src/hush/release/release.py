@@ -16,6 +16,7 @@ from hush.core.arrays import Floats, reordered
 from hush.core.constraints import fingerprint
 from hush.core.domain import Clique, Domain, listed_cliques
 from hush.core.errors import ArchiveError, HushError, QueryError, SizeError, WorkloadError, shown
+from hush.core.rational import shown_up
 from hush.core.validation import check_choice, is_whole
 from hush.files.archive import VERSIONS, ArchiveReader, write_archive
 from hush.files.atomic_write import check_new
@@ -23,12 +24,14 @@ from hush.files.codec import Stored, pack, unpack
 from hush.inference.estimates import BoundedEstimates, ConstantColumnEstimates, Estimates
 from hush.inference.intervals import ErrorMargins, NoiseIntervals
 from hush.inference.measured_sums import MeasuredSumsFile
+from hush.privacy.budget import Budget, number_text
 from hush.privacy.ledger.ledger_chain import NOTE_LENGTH
 from hush.privacy.ledger.ledger_chain import printable as one_line
 from hush.privacy.measurement import Measurement
 from hush.release.answers import Answers, Quantity
 from hush.release.queryable import AnswerFacts, Queryable
 from hush.release.record import LACKING_TABLES, Record, Round, record_class
+from hush.release.spent_together import spent_together
 from hush.release.statement import STAMP, Statement, contradiction
 from hush.render.text_table import TextTable
 from hush.schema import Schema
@@ -149,12 +152,30 @@ class Release(Queryable):
         """Whether a model answers tables that were not measured, with bounds on their errors."""
         return self.record.bounded
 
+    @property
+    def spent(self) -> tuple[float, float] | None:
+        """The epsilon and delta of the release, with the discovery of its schema; None if nothing bounds them."""
+        return spent_together(self.statement, self.schema)
+
+    def statement_lines(self) -> list[tuple[str, str]]:
+        """Names and values of the privacy statement as text, with the discovery of the schema."""
+        lines, run = self.statement.lines(), self.schema.discovery
+        if run is None:
+            return lines
+        text = f"bounds or levels were found in private rows, for {Budget.from_dict(dict(run.budget))} in addition"
+        if self.spent is not None:
+            epsilon, delta = self.spent
+            text += f"; together epsilon={shown_up(epsilon)}" + (f" at delta={number_text(delta)}" if delta else "")
+        place = [name for name, _ in lines].index("Spent") + 1
+        return [*lines[:place], ("Discovery", text), *lines[place:]]
+
     def to_dict(self) -> dict[str, Any]:
         """What was released and the privacy it promises, without the answers, as texts, numbers and lists for JSON."""
         return {
             "mechanism": self.mechanism,
             "complete": self.complete,
             "statement": self.statement.to_dict(),
+            "discovery": None if self.schema.discovery is None else dict(self.schema.discovery.budget),
             "columns": {column.name: column.size for column in self.schema},
             "workload": {"tables": len(self.workload), "numbers": self.workload.queries},
             "tables": [list(clique) for clique in self.estimates.cliques],
@@ -425,7 +446,7 @@ class Release(Queryable):
         state = "" if self.complete else ", interrupted"
         facts = [
             ("Release", f"{self.mechanism}{state}, {self.workload.queries:,} numbers asked"),
-            *self.statement.lines(),
+            *self.statement_lines(),
             ("Asked", f"{', '.join(asked[:SHOWN_TABLES])}{more}"),
             ("Ask", 'release.sql("SELECT ..."), release.marginal(...), release.synthesize()'),
         ]

@@ -275,11 +275,11 @@ def promise(release: Release) -> str:
     statement, unit = release.statement, release.statement.unit
     if not statement.private:
         return "This release promises nothing to anybody, for the reason given above."
-    if statement.spent is None:
+    if release.spent is None:
         return "This release promises nothing to anybody: no budget covers what it cost."
 
     # How often an attacker who knows everything else is right, in cases out of 100, rounded up.
-    epsilon, delta = statement.spent
+    epsilon, delta = release.spent
     chance = success(epsilon, delta)
     digits = 0 if chance <= 0.99 else 1
     cases = f"{math.ceil(100 * chance * 10**digits - 1e-9) / 10**digits:.{digits}f} of 100"
@@ -421,7 +421,7 @@ def statement_section(release: Release) -> Markup:
     return lines(
         tag("h2", "Appendix: technical details", id="appendix"),
         tag("h3", "The privacy statement", id="statement"),
-        fact_list([*statement.lines(), ("Made by", maker)]),
+        fact_list([*release.statement_lines(), ("Made by", maker)]),
     )
 
 

@@ -62,7 +62,7 @@ class ExploredRelease:
         report = tag(
             "p", tag("a", "Read the report", href=f"{self.base}/report", id="report"), ", to read or to print."
         )
-        statement = fact_list(self.release.statement.lines())
+        statement = fact_list(self.release.statement_lines())
         return tag(
             "section",
             tag("h2", "Report and privacy statement"),

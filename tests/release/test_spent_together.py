@@ -1,0 +1,58 @@
+"""A release promises no more than it keeps together with the discovery of its schema, and no less than both allow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import hush
+from hush.discovery.quick_release import quick_release
+from hush.privacy.sensitivity import Neighbours
+from hush.release.spent_together import discovery_costs, spent_together
+from hush.report.page import promise
+from hush.schema.schema_toml import read_toml
+
+ROWS = hush.datasets.people(1500, seed=1).select(["age", "employed"])
+DRAFT = {"age": {"kind": "integer", "bounds": "discover"}, "employed": {"kind": "boolean"}}
+
+
+@pytest.mark.parametrize(
+    "whole", [hush.Budget(epsilon=3.0, delta=1e-9), hush.Budget(epsilon=3.0), hush.Budget(rho=0.4)], ids=str
+)
+def test_both_parts_of_a_budget_add_up_to_the_budget_and_not_to_less(whole: hush.Budget) -> None:
+    done = quick_release(ROWS, whole, draft=DRAFT, mechanism="direct")
+    release, alone = done.release, done.release.statement.spent
+    assert release.spent is not None
+    assert alone is not None
+    at = release.spent[1]
+    assert at == (0.0 if whole.pure else 1e-9)
+    most = whole.epsilon_at(at) if at else whole.epsilon
+    assert 1.02 * alone[0] < release.spent[0] <= most
+    assert release.spent[0] > 0.9 * most
+    # What people read says so: the statement, the promise to one person, and the facts for programs.
+    assert str(done.budgets[0]) in dict(release.statement_lines())["Discovery"]
+    assert float(promise(release).split()[3]) >= release.spent[0] * (1 - 1e-9)
+    assert release.to_dict()["discovery"] == done.budgets[0].to_dict()
+    assert spent_together(release.statement, read_toml(release.schema.to_toml())) == release.spent
+
+
+def test_costs_of_an_earlier_discovery_count_with_those_of_the_last_one() -> None:
+    """A schema states the budget of its last discovery, and every column what it cost."""
+    first = hush.Schema.discover(ROWS, DRAFT, hush.Budget(rho=2.0))
+    rows = ROWS.append_column("size", ROWS["age"])
+    later = {"age": first["age"], "size": {"kind": "integer", "bounds": "discover"}}
+    both = hush.Schema.discover(rows, later, hush.Budget(rho=0.5))
+    assert 2.4 < discovery_costs(both)[0]["rho"] <= 2.6
+    assert float(discovery_costs(first)[0]["rho"]) == pytest.approx(2)
+
+
+def test_costs_of_other_kinds_add_up_plainly_and_those_of_other_neighbours_not_at_all() -> None:
+    found = hush.Schema.discover(ROWS, DRAFT, hush.Budget(epsilon=2.0, delta=1e-6))
+    release = hush.plan("employed", hush.Budget(epsilon=1.0), schema=found).release(hush.read(ROWS, found))
+    assert release.spent is not None
+    assert 2.9 < release.spent[0] <= 3.3
+    assert release.spent[1] < 2e-6
+    other = replace(release.statement, neighbours=Neighbours.REPLACE)
+    assert spent_together(other, found) is None
+    assert spent_together(other, hush.datasets.people_schema()) == release.statement.spent
