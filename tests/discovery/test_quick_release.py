@@ -218,8 +218,9 @@ def test_texts_whose_name_says_days_are_days_and_others_are_refused_unpaid(tmp_p
         ({"workload": hush.Workload.kway(hush.Domain({"age": 3}), 1), "goal": "answers"}, "give a text"),
         ({"label": "smoke"}, "did you mean 'smokes'"),
         ({"mechanism": "scuot"}, "scout"),
+        ({"schema": {"smokes": Boolean(name="smokes", from_private_data=True)}}, "drafted from private data"),
     ],
-    ids=["workload", "object", "label", "mechanism"],
+    ids=["workload", "object", "label", "mechanism", "drafted"],
 )
 def test_what_the_release_would_refuse_pays_for_no_discovery(asked: Any, message: str, tmp_path: Path) -> None:
     ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(rho=0.5))

@@ -232,7 +232,9 @@ def release(
     shared: dict[str, Any] = {}
     whole = request.limit
     if discover:
-        request, schema, shared = _discovered(rows_of, schema, request, protected, book, output)
+        request, schema, shared = _discovered(
+            rows_of, schema, request, protected, book, output, schema_is_public=schema_is_public
+        )
         protected = UnitOptions()  # the schema that was found has the unit
     elif schema is None:
         raise click.UsageError("Missing option '--schema'. Write one with `hush schema draft`, or add --discover.")
@@ -286,6 +288,8 @@ def _discovered(
     protected: UnitOptions,
     book: LedgerOptions,
     output: OutputOptions,
+    *,
+    schema_is_public: bool,
 ) -> tuple[ReleaseRequest, Path, dict[str, Any]]:
     """The request with the rest of the budget, the schema that a discovery found, and the account that both charge."""
     from hush.core.unit import ROW, Unit
@@ -324,7 +328,8 @@ def _discovered(
     budget, chosen = request.limit.read(), request.chosen
     if chosen.label is not None and chosen.goal != "rows" and chosen.mechanism.lower() == "auto":
         raise click.UsageError("--label is for synthetic rows; add --goal rows, or name a mechanism")
-    check_asked(draft, budget, chosen.read(), workload=request.question.workload, label=chosen.label)
+    asked = {"workload": request.question.workload, "label": chosen.label, "schema_is_public": schema_is_public}
+    check_asked(draft, budget, chosen.read(), **asked)
     first, second, within, ledger = parts_of(
         budget,
         DISCOVERY_SHARE,

@@ -36,7 +36,7 @@ from hush.privacy.noise import law_costing
 from hush.privacy.sensitivity import Neighbours, Sensitivity
 from hush.release.release import Release
 from hush.schema.discovery_draft import Draft, OpenColumn
-from hush.schema.schema import Schema
+from hush.schema.schema import Schema, refuse_drafted
 from hush.tables.read import read
 from hush.workloads import Workload
 from hush.workloads.workload_text import parse_workload
@@ -165,12 +165,17 @@ def check_asked(
     *,
     workload: Workload | str | None = None,
     label: str | None = None,
+    schema_is_public: bool = False,
 ) -> None:
-    """Refuse what the release would refuse whatever is found: unknown names, and a mechanism that the budget rules out.
+    """Refuse what the release would refuse whatever is found.
 
-    A text with sums is judged later, since sums depend on what is found.
+    That is unknown names, a mechanism that the budget rules out, and columns that were drafted from private data. A
+    text with sums is judged later, since sums depend on what is found.
     """
     mechanism_of(mechanism).accounted(budget)
+    if not schema_is_public:
+        closed = [column for column in draft.columns if not isinstance(column, OpenColumn)]
+        refuse_drafted([column.name for column in closed if column.from_private_data])
     sizes: dict[str, int] = {}
     for column in draft.columns:
         if isinstance(column, OpenColumn):
