@@ -11,6 +11,7 @@ from hush.discovery.quick_release import quick_release
 from hush.privacy.sensitivity import Neighbours
 from hush.release.spent_together import discovery_costs, spent_together
 from hush.report.page import promise
+from hush.schema import Unit
 from hush.schema.schema_toml import read_toml
 
 ROWS = hush.datasets.people(1500, seed=1).select(["age", "employed"])
@@ -47,7 +48,7 @@ def test_costs_of_an_earlier_discovery_count_with_those_of_the_last_one() -> Non
     assert float(discovery_costs(first)[0]["rho"]) == pytest.approx(2)
 
 
-def test_costs_of_other_kinds_add_up_plainly_and_those_of_other_neighbours_not_at_all() -> None:
+def test_costs_of_other_kinds_add_up_plainly_and_those_of_other_promises_not_at_all() -> None:
     found = hush.Schema.discover(ROWS, DRAFT, hush.Budget(epsilon=2.0, delta=1e-6))
     release = hush.plan("employed", hush.Budget(epsilon=1.0), schema=found).release(hush.read(ROWS, found))
     assert release.spent is not None
@@ -56,3 +57,5 @@ def test_costs_of_other_kinds_add_up_plainly_and_those_of_other_neighbours_not_a
     other = replace(release.statement, neighbours=Neighbours.REPLACE)
     assert spent_together(other, found) is None
     assert spent_together(other, hush.datasets.people_schema()) == release.statement.spent
+    people = replace(release.statement, unit=Unit(column="person", max_rows=3))
+    assert spent_together(people, found) is None

@@ -328,7 +328,11 @@ def _discovered(
     budget, chosen = request.limit.read(), request.chosen
     if chosen.label is not None and chosen.goal != "rows" and chosen.mechanism.lower() == "auto":
         raise click.UsageError("--label is for synthetic rows; add --goal rows, or name a mechanism")
-    asked = {"workload": request.question.workload, "label": chosen.label, "schema_is_public": schema_is_public}
+    asked: dict[str, Any] = {
+        "workload": request.question.workload,
+        "label": chosen.label,
+        "schema_is_public": schema_is_public,
+    }
     check_asked(draft, budget, chosen.read(), **asked)
     first, second, within, ledger = parts_of(
         budget,

@@ -6,7 +6,8 @@ A release shows its schema. If that was found in the same rows, a person is in b
 - zCDP and zCDP: rho + rho', converted at the delta of the release.
 - (epsilon, delta) both times: mu^2/2 + mu'^2/2 of Gaussian DP, converted at delta less what the discovery may have
   spent on values of unknown lists. A discovery under such a budget adds Gaussian noise alone.
-- anything else: epsilon + epsilon', delta + delta'; nothing, if neighbours are not the same.
+- anything else: epsilon + epsilon', delta + delta'; nothing, if neighbours are not the same, or if
+  rows alone were protected when the schema was found, and people are now.
 
 The discovery counts with its whole budget, or with what its columns cost if that is more, as after a second discovery.
 """
@@ -34,7 +35,8 @@ def spent_together(statement: Statement, schema: Schema) -> tuple[float, float] 
     costs, rare = discovery_costs(schema)
     if statement.spent is None or not costs:
         return statement.spent
-    if schema.discovery is not None and schema.discovery.neighbours != statement.neighbours.value:
+    run, unit = schema.discovery, statement.unit.column
+    if run is not None and (run.neighbours != statement.neighbours.value or (unit and run.unit not in (None, unit))):
         return None
     (epsilon, delta), budget, units = statement.spent, statement.budget, set(costs)
     if units == {"epsilon"} and not delta:
@@ -45,7 +47,7 @@ def spent_together(statement: Statement, schema: Schema) -> tuple[float, float] 
     gaussian = demand is not None and budget.approximate and demand.least <= budget.fixed_limit * (1 + ROUNDING_SLACK)
     if units == {"mu^2/2"} and gaussian and left > 0:
         return gaussian_epsilon(_mu(budget.fixed_limit + costs["mu^2/2"]), left), delta
-    stated = {} if schema.discovery is None else dict(schema.discovery.budget)
+    stated = {} if run is None else dict(run.budget)
     at = stated.get("delta", 0.0) * float(1 - RESERVED_DELTA) or delta or USUAL_DELTA
     together = math.fsum([epsilon, *(_epsilon(unit, cost, at) for unit, cost in costs.items())]) * (1 + 1e-15)
     deltas = Fraction(delta) + rare + Fraction(at) * len(units - {"epsilon"})

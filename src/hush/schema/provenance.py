@@ -98,26 +98,30 @@ class Discovered:
 class Discovery:
     """The run that found parts of a schema: its budget, whom it protects, and what it says of the privacy unit.
 
-    `budget` has the amounts as `Budget.to_dict` gives them. `ledger_head` identifies the ledger and the entry up to
+    `budget` has the amounts as `Budget.to_dict` gives them. `unit` is the id column of the people that it protects,
+    empty for single rows; None if a file does not say. `ledger_head` identifies the ledger and the entry up to
     which it was charged, as in a release.
     """
 
     budget: tuple[tuple[str, float], ...]
     neighbours: str
+    unit: str | None = None
     ledger_head: str | None = None
     max_rows: Discovered | None = None
 
     def entries(self) -> dict[str, Any]:
         """The keys and values of [discovery] in a schema file, without the table of `max_rows`."""
         entries: dict[str, Any] = {**dict(self.budget), "neighbours": self.neighbours}
+        entries |= {} if self.unit is None else {"unit": self.unit}
         return entries | ({} if self.ledger_head is None else {"ledger_head": self.ledger_head})
 
     @classmethod
     def read(cls, entries: object) -> Discovery:
         """The run in [discovery] of a schema file."""
         section = SchemaSection("[discovery]", entries)
-        section.only((*BUDGET_KEYS, "neighbours", "ledger_head", "max_rows"))
+        section.only((*BUDGET_KEYS, "neighbours", "unit", "ledger_head", "max_rows"))
         head = section.text("ledger_head", "") or None
         cap = Discovered.read("[discovery.max_rows]", section.entries["max_rows"]) if "max_rows" in section else None
         budget = tuple((key, section.number(key, "")) for key in BUDGET_KEYS if key in section)
-        return cls(budget=budget, neighbours=section.text("neighbours", ""), ledger_head=head, max_rows=cap)
+        unit = section.text("unit", "") if "unit" in section else None
+        return cls(budget=budget, neighbours=section.text("neighbours", ""), unit=unit, ledger_head=head, max_rows=cap)
