@@ -36,7 +36,7 @@ def spent_together(statement: Statement, schema: Schema) -> tuple[float, float] 
     if statement.spent is None or not costs:
         return statement.spent
     run, unit = schema.discovery, statement.unit.column
-    if run is not None and (run.neighbours != statement.neighbours.value or (unit and run.unit not in (None, unit))):
+    if run is not None and (run.neighbours != statement.neighbours.value or (unit and run.unit != unit)):
         return None
     (epsilon, delta), budget, units = statement.spent, statement.budget, set(costs)
     if units == {"epsilon"} and not delta:

@@ -99,20 +99,20 @@ class Discovery:
     """The run that found parts of a schema: its budget, whom it protects, and what it says of the privacy unit.
 
     `budget` has the amounts as `Budget.to_dict` gives them. `unit` is the id column of the people that it protects,
-    empty for single rows; None if a file does not say. `ledger_head` identifies the ledger and the entry up to
-    which it was charged, as in a release.
+    empty for single rows. `ledger_head` identifies the ledger and the entry up to which it was charged, as in a
+    release.
     """
 
     budget: tuple[tuple[str, float], ...]
     neighbours: str
-    unit: str | None = None
+    unit: str = ""
     ledger_head: str | None = None
     max_rows: Discovered | None = None
 
     def entries(self) -> dict[str, Any]:
         """The keys and values of [discovery] in a schema file, without the table of `max_rows`."""
         entries: dict[str, Any] = {**dict(self.budget), "neighbours": self.neighbours}
-        entries |= {} if self.unit is None else {"unit": self.unit}
+        entries |= {"unit": self.unit} if self.unit else {}
         return entries | ({} if self.ledger_head is None else {"ledger_head": self.ledger_head})
 
     @classmethod
@@ -123,5 +123,5 @@ class Discovery:
         head = section.text("ledger_head", "") or None
         cap = Discovered.read("[discovery.max_rows]", section.entries["max_rows"]) if "max_rows" in section else None
         budget = tuple((key, section.number(key, "")) for key in BUDGET_KEYS if key in section)
-        unit = section.text("unit", "") if "unit" in section else None
+        unit = section.text("unit", "")
         return cls(budget=budget, neighbours=section.text("neighbours", ""), unit=unit, ledger_head=head, max_rows=cap)
