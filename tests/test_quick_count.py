@@ -69,6 +69,17 @@ def test_bounds_make_levels(column, bounds, size, first) -> None:
     assert answers.groups[0].label(0) == first
 
 
+@pytest.mark.parametrize("bounds", [(0, 99), (0, 99, 10), (0, 5000), (0.0, 9.0)])
+def test_levels_do_not_show_that_pandas_found_a_missing_cell(bounds) -> None:
+    """It makes whole numbers floats."""
+    full, gap = (pd.DataFrame({"age": [31, 4, last]}) for last in (7, None))
+    assert full["age"].dtype != gap["age"].dtype
+    first, second = (
+        hush.count(frame, "age", epsilon=1.0, bounds={"age": bounds}, missing=True) for frame in (full, gap)
+    )
+    assert first.labels == second.labels
+
+
 def test_a_schema_file_says_all(tmp_path) -> None:
     hush.datasets.people_schema().save(tmp_path / "people.toml")
     answers = hush.count(ROWS, "region", epsilon=1.0, schema=tmp_path / "people.toml", where="age >= 18")

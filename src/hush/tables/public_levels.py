@@ -35,7 +35,9 @@ def public_schema(
     """The schema of some columns by stated `levels` or `bounds`, or by types with levels of their own.
 
     Such types are booleans and polars enums. Categories of pandas are usually those of the rows, so they are not taken.
-    Numbers beyond their bounds are clamped. With `missing` every column gets a level for missing values.
+    Whole bounds less than 120 apart make every integer a level, and whole bounds with bins make bins of integers; real
+    numbers take bounds such as (0.0, 4.0). Numbers beyond their bounds are clamped. With `missing` every column gets a
+    level for missing values.
 
     >>> public_schema(None, ["sex", "age"], levels={"sex": ["f", "m"]}, bounds={"age": (0, 99)}).domain
     Domain({'sex': 2, 'age': 100})
@@ -60,7 +62,7 @@ def public_schema(
         if name in levels:
             made.append(Categorical(values=tuple(levels[name]), **rest))
         elif name in bounds:
-            made.append(_bounded(bounds[name], fractions=frame is not None and _holds_floats(source, name), **rest))
+            made.append(_bounded(bounds[name], **rest))
         elif kept is bool:
             made.append(Boolean(**rest))
         elif kept is not None:
@@ -79,8 +81,11 @@ def public_schema(
     return Schema(made)
 
 
-def _bounded(stated: Bounds, *, name: str, fractions: bool, **rest: Any) -> Column:
-    """A column of days, integers or real numbers between bounds."""
+def _bounded(stated: Bounds, *, name: str, **rest: Any) -> Column:
+    """A column of days, integers or real numbers between bounds, whatever type the frame has for it.
+
+    pandas takes types from the rows: a missing cell, or half a number, makes whole numbers floats.
+    """
     if not isinstance(stated, Sequence) or isinstance(stated, str) or len(stated) not in (2, 3):
         raise SchemaError(f"bounds of {name!r}: {shown(stated)}: expected (lowest, highest) or (lowest, highest, bins)")
     low, high, *bins = stated
@@ -96,12 +101,12 @@ def _bounded(stated: Bounds, *, name: str, fractions: bool, **rest: Any) -> Colu
         days = (high - low).days
         chosen = next((width for most, width in GRANULARITY_BY_DAYS if days < most), Granularity.YEAR)
         return Date(start=low, end=high, granularity=chosen, **rest)
-    whole = not fractions and all(isinstance(end, int) and not isinstance(end, bool) for end in (low, high))
-    if not whole:
-        return Numeric.equal_width(low=low, high=high, bins=bins[0] if bins else DEFAULT_BINS, **rest)
-    if bins or high - low >= MOST_SINGLE_INTEGERS:
-        return Integer.equal_width(low=low, high=high, bins=bins[0] if bins else DEFAULT_BINS, **rest)
-    return Integer(low=low, high=high, **rest)
+    whole = all(isinstance(end, int) and not isinstance(end, bool) for end in (low, high))
+    if whole and bins:
+        return Integer.equal_width(low=low, high=high, bins=bins[0], **rest)
+    if whole and high - low < MOST_SINGLE_INTEGERS:
+        return Integer(low=low, high=high, **rest)
+    return Numeric.equal_width(low=low, high=high, bins=bins[0] if bins else DEFAULT_BINS, **rest)
 
 
 def _type_levels(source: Any, name: str) -> list[Value] | type[bool] | None:
@@ -117,12 +122,8 @@ def _type_levels(source: Any, name: str) -> list[Value] | type[bool] | None:
     return bool if pa.types.is_boolean(source.schema.field(name).type) else None
 
 
-def _holds_floats(source: Any, name: str) -> bool:
-    return "float" in _type_name(source, name) or "double" in _type_name(source, name)
-
-
 def _holds_numbers(source: Any, name: str) -> bool:
-    return _holds_floats(source, name) or "int" in _type_name(source, name)
+    return any(word in _type_name(source, name) for word in ("int", "float", "double"))
 
 
 def _type_name(source: Any, name: str) -> str:
