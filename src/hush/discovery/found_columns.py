@@ -265,9 +265,10 @@ def _note(column: OpenColumn, found: Column | Stamp, provenance: Discovered, wid
 
 def _outside(estimate: float, most: float) -> str:
     """How many rows lie outside the bounds: what noisy counts show, and the share that they surely do not exceed."""
+    if most >= KNOWS_NOTHING:
+        return "noise hides how many rows lie outside; those are moved to the nearer bound"
     about = f"about {100 * estimate:.1f} %" if estimate >= 0.001 else "hardly any"
-    surely = f"surely less than {100 * most:.2g} %" if most < KNOWS_NOTHING else "noise hides how many exactly"
-    return f"{about} of the rows ({surely}) lie outside and are moved to the nearer bound"
+    return f"{about} of the rows (surely less than {100 * most:.2g} %) lie outside and are moved to the nearer bound"
 
 
 def _shown(number: float) -> str:
