@@ -91,6 +91,7 @@ def test_every_answer_has_the_security_headers(server: Visitor) -> None:
     replies += [server.get("/data", Host="evil.example"), server.post("/spend", {"token": "x"})]
     for reply in replies:
         assert "script-src 'self'" in reply.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in reply.headers["content-security-policy"]
         assert "unsafe" not in reply.headers["content-security-policy"]
         assert reply.headers["cache-control"] == "no-store"
         assert reply.headers["x-content-type-options"] == "nosniff"

@@ -33,7 +33,7 @@ MOST_CODE_BYTES = 1024
 PUBLIC_PATHS = ("/style.css", "/studio.js")  # hold nothing about the data
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; frame-src 'self'; frame-ancestors 'self'; base-uri 'none'"
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 SECURITY_HEADERS = {
     "content-security-policy": POLICY,
@@ -42,7 +42,7 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "same-origin",  # with no-referrer, browsers would send `Origin: null`
     "x-content-type-options": "nosniff",
-    "x-frame-options": "SAMEORIGIN",
+    "x-frame-options": "DENY",
 }
 
 
