@@ -38,7 +38,7 @@ def page_html(body: Markup, *, title: str) -> str:
 
 def scrolling(table: TextTable) -> Markup:
     """A table that scrolls sideways where a screen is too narrow."""
-    return tag("div", table.html(page=True), class_="scroll")
+    return tag("div", table.html(page=True), class_="scroll", tabindex="0")
 
 
 def page_table(
