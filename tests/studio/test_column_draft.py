@@ -10,7 +10,7 @@ from hush.schema import Boolean, Categorical, Date, Granularity, Integer, Numeri
 from hush.schema.number_spelling import NumberSpelling
 from hush.schema.stamps import TimeOfDay, Timestamp
 from hush.studio.column_draft import draft_of, drafts_of, first_draft, rules_of, schema_of, state_of
-from hush.studio.project import ColumnDraft, ProjectFile, ProtectedPeople
+from hush.studio.project import ColumnDraft, PeopleError, ProjectFile, ProtectedPeople
 from hush.tables.drafting import GuessedColumn, guessed_columns
 
 HOSTILE = '"]\nvalues = ["x"] # <script>'
@@ -101,7 +101,7 @@ def test_the_id_of_the_people_is_no_column() -> None:
     assert (schema.unit.column, schema.unit.max_rows) == ("person", 3)
     for wrong in ("0", "-1", "many", "", "1" * 40):
         project.people.max_rows = wrong
-        with pytest.raises(SchemaError, match="rows of one person"):
+        with pytest.raises(PeopleError, match="rows of one person"):
             schema_of(project)
 
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import hush
 from hush.cli.main import main
 from hush.studio.owner import OwnerStudio, without_password
+from hush.studio.project import ChosenData, Project
 from hush.studio.releases_page import saved_as
 from postgres_server import Server
 from studio_visitor import PEOPLE_COLUMNS, Visitor, describe_people, running, write_people
@@ -48,8 +49,10 @@ def test_every_page_leads_to_the_data_until_some_is_chosen(tmp_path: Path) -> No
         for path in ("/", "/columns", "/people", "/questions", "/budget", "/confirm", "/releases", "/ledger"):
             assert visitor.get(path).location == "/data"
         assert visitor.post("/spend", {"token": "x"}).location == "/data"
-        refused = visitor.fill("/data", {"location": "nothing.csv"})
-        assert "nothing.csv" in refused.page.alerts[0]
+        refused = visitor.fill("/data", {"location": "/nowhere/nothing.csv", "table": "visits"}).page
+        assert "nothing.csv" in refused.alerts[0]
+        assert {("location", "/nowhere/nothing.csv"), ("table", "visits")} <= set(refused.forms[0].fields)
+        assert visitor.fill("/data", {"file": "people.csv", "location": "typed.csv"}).status == 400
         assert visitor.fill("/data", {"file": "people.csv"}).location == "/columns"
         assert visitor.get("/").location == "/columns"
 
@@ -121,7 +124,7 @@ def test_a_schema_file_is_taken_over(owner: Visitor, tmp_path: Path) -> None:
     assert taken == hush.Schema.load(tmp_path / "ready.toml")
     (tmp_path / "other.toml").write_text(schema.replace("columns.sex", "columns.gender"))
     refused = owner.fill("/columns", {"path": "other.toml"}, at="/columns/schema")
-    assert "the data has no column 'gender'" in refused.page.alerts[0]
+    assert "The data has no column 'gender'" in refused.page.alerts[0]
 
 
 def test_questions_are_added_and_removed(owner: Visitor, studio: OwnerStudio) -> None:
@@ -259,3 +262,37 @@ def test_a_password_is_kept_in_memory_only(tmp_path: Path) -> None:
         assert "se@cret" not in reply.body.decode()
         assert "se%40cret" not in reply.body.decode()
     assert not any("cret" in path.read_text() for path in tmp_path.iterdir())
+
+
+def test_a_forgotten_password_is_asked_for_before_anything_is_spent(
+    owner: Visitor, studio: OwnerStudio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe_people(owner)
+    database = ChosenData("postgresql://anna@db/clinic", "people", password=True)
+    studio.project.change(data=database)
+    page = owner.get("/confirm").page
+    assert "The password of the database was in memory only" in page.alerts[0]
+    assert "/spend" not in [form.action for form in page.forms]
+    monkeypatch.setitem(studio._passwords, database.location, "secret-word")
+    page = owner.get("/confirm").page
+    form = next(form for form in page.forms if form.action == "/spend")
+    shown = studio.spending._shown[dict(form.fields)["token"]]
+    for text in (shown.script, shown.commands):
+        assert "PGPASSWORD" in text
+        assert "secret-word" not in text
+
+
+def test_every_table_of_a_database_has_a_project_of_its_own(tmp_path: Path) -> None:
+    address = "postgresql://anna@db:5432/clinic"
+    paths = {Project.beside(address, table, tmp_path).path.name for table in ("", "people", "public.visits")}
+    assert paths == {"db-5432-clinic.studio", "db-5432-clinic.people.studio", "db-5432-clinic.public-visits.studio"}
+    assert Project.beside("/data/a.duckdb", "visits", tmp_path).path == Path("/data/a.duckdb.visits.studio")
+
+
+def test_a_missing_step_is_linked_and_all_problems_are_named(owner: Visitor) -> None:
+    for path in ("/confirm", "/budget/effect"):
+        body = owner.get(path).body.decode()
+        assert body.count("column &#x27;") + body.count("column '") >= 3
+        assert '<a href="/columns">Go to Columns</a>' in body
+    refused = owner.fill("/columns", {"c1-discover": "yes", "action": "next"})
+    assert {"'sex'", "'region'", "'visited'"} <= set(re.findall("'[a-z]+'", refused.page.alerts[0]))

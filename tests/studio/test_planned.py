@@ -86,6 +86,31 @@ def test_the_effect_of_every_table_is_that_of_the_plan() -> None:
     assert {effect.margin for effect in rows.effects} == {None}
 
 
+def test_tables_that_were_picked_are_listed_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hush.studio.planned.MOST_LISTED_EFFECTS", 3)
+    asked = AskedQuestions(order="2", tables=[["sex", "age"]])
+    planned = Planner().planned(project(questions=asked))
+    names = [effect.name.replace("<bdi>", "").replace("</bdi>", "") for effect in planned.effects]
+    assert names == ["age × sex", "the total", "3 tables of 1 column", "2 tables of 2 columns"]
+    # The RMSE of the plan is that of the groups together.
+    tables, margins = [1, 1, 3, 2], [effect.margin or 0.0 for effect in planned.effects]
+    queries = [n * effect.cells for n, effect in zip(tables, planned.effects, strict=True)]
+    squares = sum(n * margin**2 for n, margin in zip(queries, margins, strict=True))
+    assert (squares / sum(queries)) ** 0.5 == pytest.approx(1.959964 * (planned.plan.rmse or 0.0), rel=0.02)
+
+
+def test_the_effect_of_an_average_is_in_the_unit_of_its_column() -> None:
+    asked = AskedQuestions(order="1", averages=[["age", "sex"]])
+    (average,) = Planner().planned(project(questions=asked)).averages
+    (total,) = Planner().planned(project(questions=asked, people=ProtectedPeople())).averages
+    assert (average.name, total.name) == (
+        "average <bdi>age</bdi> by <bdi>sex</bdi>",
+        "sum of <bdi>age</bdi> by <bdi>sex</bdi>",
+    )
+    assert (average.cells, average.typical_count, total.typical_count) == (2, 2500, None)
+    assert average.margin == pytest.approx((total.margin or 0.0) / 2500)
+
+
 def test_a_useless_budget_and_a_large_delta_are_warnings() -> None:
     for budget, words in (
         (TypedBudget(way="epsilon", epsilon="0.0001"), "too small for 5,000 rows"),

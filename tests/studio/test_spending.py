@@ -17,6 +17,9 @@ from hush.core.errors import HushError
 from hush.mechanisms.release_job import partial_file
 from hush.privacy.ledger.ledger_chain import CHARGE
 from hush.studio.owner import OwnerStudio
+from hush.studio.progress_page import MEASURED_KEPT, ended_words
+from hush.studio.project import ReleaseEntry, process_name
+from hush.studio.spending import Running
 from studio_visitor import Visitor, describe_people, running, write_people
 
 SECONDS = 60.0  # until a release of the tests must have ended
@@ -88,7 +91,7 @@ def test_a_plan_that_changed_in_another_tab_is_not_charged(owner: Visitor, tmp_p
     owner.fill("/budget", {"epsilon": "5"})
     reply = owner.post("/spend", {"token": token})
     assert reply.status == 400
-    assert "the project changed after this was shown" in reply.page.alerts[0]
+    assert "The project changed after this was shown" in reply.page.alerts[0]
     assert "You will spend epsilon 5" in reply.page.text
     assert not (tmp_path / "budget.db").exists()
 
@@ -123,7 +126,7 @@ def test_a_form_that_is_older_than_the_project_changes_nothing(owner: Visitor, s
 def test_more_than_the_ledger_has_left_is_refused_before_the_confirmation(owner: Visitor, tmp_path: Path) -> None:
     hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=1.0, delta=1e-9))
     page = owner.get("/confirm").page
-    assert "The ledger has not that much left" in page.text
+    assert "The ledger has less than that left" in page.text
     assert "/spend" not in [form.action for form in page.forms]
     assert charges(tmp_path) == []
 
@@ -202,9 +205,31 @@ def test_a_server_that_is_killed_in_the_middle_goes_on_without_a_second_charge(t
 def test_a_release_that_another_server_runs_is_left_alone(owner: Visitor, studio: OwnerStudio, tmp_path: Path) -> None:
     assert ended(owner, owner.post("/spend", {"token": token_of(owner)}).location) == "done"
     entry = studio.state.entry("people-1.hush")
-    entry.state, entry.process = "running", os.getppid()
+    entry.state, entry.process = "running", process_name(os.getppid())
     studio.project.put_entry(entry)
     with pytest.raises(HushError, match="another server runs"):
         studio.spending.resume("people-1.hush")
     studio.project.end_lost_runs()
     assert studio.state.entry("people-1.hush").state == "running"
+    # Another process has the number of one that ended.
+    entry.process = f"{os.getppid()} 1"
+    studio.project.put_entry(entry)
+    studio.project.end_lost_runs()
+    assert studio.state.entry("people-1.hush").state == "interrupted"
+
+
+def test_the_end_of_a_release_is_told_in_whole_sentences() -> None:
+    entry = ReleaseEntry("a.hush", "interrupted", "budget.db", "default", "epsilon=1", "", "")
+    words = [MEASURED_KEPT, "Going on spends only the rest of its budget."]
+    said = {
+        "interrupted after 26 noisy tables; those are paid for and kept": (
+            "The release was interrupted after 26 noisy tables; those are paid for and kept. "
+            "Going on spends only the rest of its budget."
+        ),
+        "the server was stopped": (
+            "The release was interrupted. The server was stopped. What was measured is paid for and kept. "
+            "Going on spends only the rest of its budget."
+        ),
+    }
+    for message, text in said.items():
+        assert ended_words("release", entry, Running("a.hush", "interrupted", message=message), words) == text

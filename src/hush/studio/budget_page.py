@@ -9,6 +9,7 @@ from starlette.datastructures import FormData, QueryParams
 from starlette.responses import HTMLResponse, Response
 
 from hush.core.errors import BudgetError, HushError
+from hush.core.unit import Unit
 from hush.mechanisms.plan_errors import noise_text
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget, number_text
@@ -20,7 +21,17 @@ from hush.render.markup import Markup, join, tag
 from hush.render.text_table import counted
 from hush.report.page import success
 from hush.studio.guard import back_to
-from hush.studio.layout import button, check_field, form, hidden, meaning, notice, text_field
+from hush.studio.layout import (
+    button,
+    check_field,
+    form,
+    hidden,
+    meaning,
+    missing,
+    notice,
+    sentence,
+    text_field,
+)
 from hush.studio.owner import OwnerStudio
 from hush.studio.planned import Effect, Planned, budget_words, number, share_words
 from hush.studio.project import ProjectFile, TypedBudget, digest
@@ -87,7 +98,7 @@ def show_budget(studio: OwnerStudio, message: str | None = None) -> str:
         tag("noscript", tag("p", tag("a", "Show the effect", href="/budget/effect"))),
         cap,
         meaning("ledger"),
-        ledger_field(studio, typed) if ledger is None else None,
+        ledger_field(studio, typed),
         button("Save and continue"),
         id="budget-form",
     )
@@ -123,22 +134,22 @@ def effect_markup(studio: OwnerStudio, typed: TypedBudget | None) -> Markup:
     try:
         planned = studio.planner.planned(studio.state, typed, ledger)
     except HushError as error:
-        return notice(str(error))
+        return missing(error, here="/budget")
     plan = planned.plan
     epsilon, delta = plan.budget.epsilon or 0.0, plan.budget.delta or 0.0
     chance = success(epsilon, delta)
-    attack = f"{100 * chance:.0f} of 100" if chance < 0.995 else "practically all"
+    attack = f"at most {100 * chance:.0f} of 100" if chance < 0.995 else "nearly all"
     facts = [
         ("Accuracy", planned.headline),
         ("Costs", budget_words(plan.budget)),
         (
             "The promise",
-            "somebody who knows everybody else would guess whether a person is in the table, and be right in at most "
-            f"{attack} cases; a coin is right in 50",
+            "Suppose somebody knows everybody else in the table and guesses whether one person is in it. With this "
+            f"release they are right in {attack} cases; a coin is right in 50 of 100.",
         ),
     ]
     if ledger is not None and not plan.payable(ledger):
-        facts.append(("Ledger", "has not that much left; spend less, or raise the cap on its page"))
+        facts.append(("Ledger", "It has less than that left. Spend less, or raise the cap on the page of the ledger."))
     warnings = [notice(readable(warning, 500)) for warning in planned.warnings]
     return join(fact_list(facts), *warnings, effect_table(planned))
 
@@ -146,34 +157,32 @@ def effect_markup(studio: OwnerStudio, typed: TypedBudget | None) -> Markup:
 def effect_table(planned: Planned) -> Markup | None:
     """The effect on each table and average."""
     if planned.plan.strategy is None:
-        return tag("p", planned.plan.optimality.capitalize(), ".", class_="soft")
-    rows: list[tuple[str, ...]] = [
+        words = f"how exact each table will be depends on the data; {planned.plan.settings.states}"
+        return tag("p", sentence(words), class_="soft")
+    averages = planned.averages
+    rows = [
         (
-            effect_name(effect),
+            Markup(effect.name),
             f"{effect.cells:,}",
-            "" if effect.margin is None else f"± {noise_text(effect.margin)}",
+            "" if effect.margin is None else f"{'at best ' * effect.average}± {noise_text(effect.margin)}",
             typical(effect),
         )
-        for effect in planned.effects
+        for effect in [*planned.effects, *averages]
     ]
-    rows += [(readable(name, 60), "", f"± {noise_text(margin)}", "") for name, margin in planned.averages]
-    heads = ("table", "numbers", "95 % interval, people", "relative to a typical count")
-    return page_table(heads, rows, numbers=(1, 2, 3))
-
-
-def effect_name(effect: Effect) -> Markup:
-    """The name of a table, which is markup already."""
-    return Markup(effect.name)
+    heads = ("table", "counts in it", "95 % interval", "compared with a typical count")
+    note = "Intervals of counts are in people, those of averages in the unit of the column." if averages else None
+    return join(page_table(heads, rows, numbers=(1, 2, 3)), tag("p", note, class_="soft") if note else None)
 
 
 def typical(effect: Effect) -> str:
-    """An error relative to the count of a typical cell."""
+    """An error relative to the count of a typical cell; of an average, how many people a typical group has."""
     if effect.margin is None or effect.typical_count is None:
         return ""
-    share = effect.margin / max(effect.typical_count, 1e-9)
-    return (
-        f"{share:.0%} of {noise_text(effect.typical_count)}".replace("%", " %") if share < 10 else "more than it counts"
-    )
+    count = noise_text(effect.typical_count)
+    if effect.average:
+        return f"for a group of {count}"
+    share = effect.margin / effect.typical_count
+    return f"{share:.0%} of {count}".replace("%", " %") if share <= 1 else f"larger than {count}"
 
 
 def typed_budget(fields: FormData | QueryParams, before: TypedBudget) -> TypedBudget:
@@ -232,6 +241,13 @@ def cap_of(studio: OwnerStudio, state: ProjectFile, budget: Budget) -> Budget | 
     return cap
 
 
+def protected_words(unit: Unit) -> str:
+    """Who is protected."""
+    if unit.column is None:
+        return "one row"
+    return f"one person (column {readable(unit.column, 60)}), with at most {counted(unit.max_rows, 'row')}"
+
+
 def show_confirm(studio: OwnerStudio, message: str | None = None) -> str:
     """The page that says in words what would be charged, with the button that charges it."""
     state = studio.state
@@ -239,8 +255,7 @@ def show_confirm(studio: OwnerStudio, message: str | None = None) -> str:
         planned = studio.planner.planned(state, ledger=studio.ledger(state))
         cap = cap_of(studio, state, planned.plan.budget)
     except HushError as error:
-        body = join(notice(str(error)), tag("p", "Something is still missing. The steps above lead to every page."))
-        return _confirm_page(studio, state, body, message)
+        return _confirm_page(studio, state, missing(error, here="/confirm"), message)
     plan, ledger = planned.plan, studio.ledger(state)
     folder = studio.project.path.absolute().parent
     name = free_name(state, studio.stem, folder)
@@ -257,9 +272,9 @@ def show_confirm(studio: OwnerStudio, message: str | None = None) -> str:
         commands=same_commands(studio, state, planned, name, cap),
     )
     unit = planned.schema.unit
-    whom = "one row" if unit.column is None else f"one {unit.column}, with at most {counted(unit.max_rows, 'row')}"
+    whom = protected_words(unit)
     after, room = after_words(ledger, planned, cap)
-    sums = f", {counted(len(planned.averages), 'sum')} of values" if planned.averages else ""
+    sums = f" and {counted(len(planned.averages), 'average')}" if planned.averages else ""
     what = (
         "synthetic rows and all tables behind them"
         if planned.goal == "rows"
@@ -267,15 +282,18 @@ def show_confirm(studio: OwnerStudio, message: str | None = None) -> str:
     )
     facts = [
         ("You will spend", f"{budget_words(plan.budget)}, once and for good"),
-        ("Protects", f"{readable(whom, 100)}: being in the table or not barely changes what is released"),
-        ("Releases", f"{what}, about {len(planned.schema.domain):,} columns"),
+        ("Protects", f"{whom}: being in the table or not barely changes what is released"),
+        ("Releases", f"{what}, about {counted(len(planned.schema.domain), 'column')}"),
         ("Accuracy", planned.headline),
         ("Ledger", f"{shown.ledger.name}, dataset {readable(shown.dataset, 60)}. {after}"),
         ("File", str(shown.output)),
         ("Mechanism", f"{plan.mechanism}; {plan.work}"),
     ]
     warnings = [notice(readable(warning, 500)) for warning in planned.warnings]
-    if room:
+    if studio.password_needed:
+        words = "The password of the database was in memory only, and is gone since the server ended. "
+        spend = notice(join(words, tag("a", "Type it again", href="/data")))
+    elif room:
         spend = form(
             "/spend",
             hidden("token", studio.spending.show(shown)),
@@ -286,7 +304,7 @@ def show_confirm(studio: OwnerStudio, message: str | None = None) -> str:
     else:
         spend = notice(
             join(
-                "The ledger has not that much left, so nothing can be spent. ",
+                "The ledger has less than that left, so nothing can be spent. ",
                 tag("a", "Open the ledger", href="/ledger"),
             )
         )
@@ -319,7 +337,7 @@ def after_words(ledger: Ledger | None, planned: Planned, cap: Budget | None) -> 
         enough = ledger.remaining >= plan.budget.limit
         words = f"After this release, about {share_words(left, ledger.limit)} of its cap is left."
         return words, enough
-    return "It has not that much left.", False
+    return "It has less than that left.", False
 
 
 def spend(studio: OwnerStudio, fields: FormData) -> Response:

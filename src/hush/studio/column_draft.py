@@ -24,7 +24,7 @@ from hush.schema.rules import read_rules
 from hush.schema.schema_toml import entries_of, entry, parse_toml, read_column, write_toml
 from hush.schema.section import SchemaSection
 from hush.schema.stamps import STAMPS, Stamp
-from hush.studio.project import ColumnDraft, ProjectFile
+from hush.studio.project import ColumnDraft, PeopleError, ProjectFile
 from hush.tables.drafting import GuessedColumn
 
 COLUMN_KINDS = (*KINDS, *STAMPS)
@@ -178,15 +178,24 @@ def marked_columns(project: ProjectFile) -> list[str]:
 def discovery_draft(project: ProjectFile) -> Draft:
     """The draft whose open entries a discovery finds; SchemaError names columns that lack something else."""
     columns: dict[str, Column | Stamp | OpenColumn] = {}
+    problems: list[str] = []
     for draft in project.columns:
         state = state_of(draft, project.people.unit)
         if state.state == "unfinished":
-            raise SchemaError(f"column {shown(draft.name)}: {state.text}")
-        if state.state == "discover":
+            problems.append(f"column {shown(draft.name)}: {state.text}")
+        elif state.state == "discover":
             columns[draft.name] = open_column(draft)
         elif state.made is not None:
             columns[draft.name] = state.made
+    _refuse(problems)
     return Draft.of(columns, unit=unit_of(project))
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    """Name the first problems of the columns, if there are any."""
+    if problems:
+        more = f"; and {len(problems) - MOST_PROBLEMS:,} more" if len(problems) > MOST_PROBLEMS else ""
+        raise SchemaError("; ".join(problems[:MOST_PROBLEMS]) + more)
 
 
 def schema_of(project: ProjectFile) -> Schema:
@@ -201,9 +210,7 @@ def schema_of(project: ProjectFile) -> Schema:
             problems.append(f"column {shown(draft.name)}: {state.text}")
         elif state.made is not None:
             made.append(state.made)
-    if problems:
-        more = f"; and {len(problems) - MOST_PROBLEMS:,} more" if len(problems) > MOST_PROBLEMS else ""
-        raise SchemaError("; ".join(problems[:MOST_PROBLEMS]) + more)
+    _refuse(problems)
     if not made:
         raise SchemaError("no column is used; use at least one on the page of columns")
     document = parse_toml(project.rules)
@@ -223,7 +230,7 @@ def unit_of(project: ProjectFile) -> Unit:
         return ROW
     most = project.people.max_rows.strip()
     if not (most.isascii() and most.isdigit() and 1 <= int(most) < 2**31):
-        raise SchemaError(f"rows of one person: {shown(most)}: expected a whole number of at least 1, such as 1")
+        raise PeopleError(f"rows of one person: {shown(most)}: expected a whole number of at least 1, such as 1")
     return Unit(column=project.people.unit, max_rows=int(most))
 
 

@@ -51,16 +51,25 @@ from hush.studio.owner import OwnerStudio
 from hush.studio.project import ColumnDraft, ProjectFile, digest
 from hush.tables.dry_run import DryRun, dry_run
 
-KIND_CHOICES = [(kind, kind) for kind in COLUMN_KINDS]
+KIND_WORDS = {
+    "categorical": "list of values",
+    "boolean": "true or false",
+    "integer": "whole number",
+    "numeric": "decimal number",
+    "date": "date",
+    "timestamp": "date and time",
+    "time": "time of day",
+}
+KIND_CHOICES = [(kind, KIND_WORDS[kind]) for kind in COLUMN_KINDS]
 GRANULARITIES = [(name, name) for name in ("day", "week", "month", "quarter", "year")]
 STATE_WORDS = {"ready": "ready", "unfinished": "to do", "discover": "discovery", "left out": "left out"}
-SHORT_FIELDS = {
-    "low": ("lowest", "integer numeric", "decimal"),
-    "high": ("highest", "integer numeric", "decimal"),
-    "bins": ("bins", "integer numeric", "numeric"),
-    "start": ("first day", "date timestamp", None),
-    "end": ("last day", "date timestamp", None),
-    "parts": ("parts", "timestamp time", None),
+SHORT_FIELDS = {  # name -> label, kinds, keyboard of a phone, example
+    "low": ("lowest", "integer numeric", "decimal", None),
+    "high": ("highest", "integer numeric", "decimal", None),
+    "bins": ("bins", "integer numeric", "numeric", None),
+    "start": ("first day", "date timestamp", None, "2024-01-31"),
+    "end": ("last day", "date timestamp", None, "2024-12-31"),
+    "parts": ("parts", "timestamp time", None, "date, hour"),
 }
 BULK_ACTIONS = [
     ("", "change nothing else"),
@@ -70,12 +79,12 @@ BULK_ACTIONS = [
     ("know", "do not discover"),
     ("missing", "cells may be empty"),
     ("filled", "cells are never empty"),
-    ("clamp", "move values outside to the nearest bound"),
-    ("other", "count unknown values as other"),
+    ("clamp", "clamp numbers and dates to the bounds"),
+    ("other", "count values that are not listed as other"),
 ]
 CHECK_WARNING = (
-    "This check reads all rows and shows exact numbers and values of your data, on this screen only. Nothing of it is "
-    "saved or released. Do not choose bounds or values by it: they are published with the release."
+    "This check reads all rows and shows exact numbers and values of your data, on this screen only. hush saves and "
+    "releases none of them. Do not choose bounds or values by this check, since they are published with the release."
 )
 
 
@@ -94,7 +103,10 @@ def show_columns(studio: OwnerStudio, message: str | Markup | None = None) -> st
     body = form(
         "/columns",
         hidden("seen", digest(state.columns)),
-        tag("p", "Write what each column may hold, from public knowledge. Columns that are left out are not read."),
+        tag(
+            "p",
+            "Write what each column may hold, from public knowledge. hush does not read columns that you leave out.",
+        ),
         tag("div", *map(meaning, ("levels", "bins", "options", "discovery")), class_="meanings"),
         toolbar(summary),
         bulk_edit(),
@@ -122,9 +134,8 @@ def to_discovery(state: ProjectFile) -> Markup | None:
     if not marked:
         return None
     link = tag("a", "Find what is open", href="/discovery")
-    return notice(
-        join(f"{counted(len(marked), 'column')} to discover. ", link, " once the other columns are ready."), kind="good"
-    )
+    many = counted(len(marked), "column")
+    return notice(join(f"{many} to discover: ", link, " once the other columns are ready."), kind="good")
 
 
 def toolbar(summary: str) -> Markup:
@@ -178,12 +189,13 @@ def row_of(index: int, draft: ColumnDraft, known: ColumnState) -> Markup:
     kind = select(f"{key}-kind", KIND_CHOICES, draft.kind, class_="kind", aria_label=f"Kind of {name}")
     used = _tick(f"{key}-used", "use", draft.used, f"Use {name}")
     fields: list[Markup] = []
-    for field, (label, kinds, mode) in SHORT_FIELDS.items():
+    for field, (label, kinds, mode, example) in SHORT_FIELDS.items():
         field_input = void(
             "input",
             name=f"{key}-{field}",
             value=draft.texts.get(field, ""),
             inputmode=mode,
+            placeholder=example,
             size="9",
             autocomplete="off",
             aria_label=f"{label} of {name}",
@@ -206,7 +218,6 @@ def row_of(index: int, draft: ColumnDraft, known: ColumnState) -> Markup:
         aria_label=f"Values of {name}",
     )
     fields.append(tag("label", values, class_="values", data_for="categorical"))
-    fields.append(tag("span", "true or false", class_="soft", data_for="boolean"))
     more = tag(
         "textarea",
         draft.more,
@@ -224,7 +235,7 @@ def row_of(index: int, draft: ColumnDraft, known: ColumnState) -> Markup:
             f"Move values of {name} to the nearest bound",
             "integer numeric date timestamp",
         ),
-        _tick(f"{key}-other", "others", draft.other, f"Count unknown values of {name} as other", "categorical"),
+        _tick(f"{key}-other", "other values", draft.other, f"Count unknown values of {name} as other", "categorical"),
         _tick(f"{key}-discover", "discover", draft.discover, f"Find bounds or values of {name} privately"),
         tag("details", tag("summary", "TOML"), more, class_="toml", open="open" if draft.more else None),
     ]
@@ -355,7 +366,7 @@ def import_schema(studio: OwnerStudio, fields: FormData) -> Response:
     """Take columns, rules and the unit from a schema file."""
     path = str(fields.get("path", "")).strip()
     if not path:
-        raise HushError("name a schema file")
+        raise HushError("write the path of a schema file")
     schema = Schema.load(studio.folder / Path(path).expanduser())
     with studio.project.changing() as state:
         described = {draft.name: draft for draft in drafts_of(schema)}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from starlette.datastructures import FormData
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
+from hush.core.errors import HushError
 from hush.render.markup import Markup, join, tag
 from hush.studio.guard import back_to
-from hush.studio.layout import button, form, select, text_field
-from hush.studio.owner import DATA_ENDINGS, OwnerStudio
+from hush.studio.layout import button, form, hidden, select, text_field
+from hush.studio.owner import DATA_ENDINGS, OwnerStudio, without_password
 
 MOST_FILES = 100  # of the folder that are listed
 PRIVATE_UNTIL_RELEASED = (
@@ -17,18 +18,21 @@ PRIVATE_UNTIL_RELEASED = (
 )
 
 
-def show_data(studio: OwnerStudio, message: str | None = None) -> str:
-    """The page."""
+def show_data(studio: OwnerStudio, message: str | None = None, typed: tuple[str, str] | None = None) -> str:
+    """The page; `typed` are a location and a table that were refused."""
     chosen = studio.chosen
     location, table = ("", "") if chosen is None else (chosen.location, chosen.table)
+    location, table = typed or (location, table)
     files = data_files(studio)
-    listed = [("", "choose a file of this folder"), *((name, name) for name in files)]
+    picked = next((name for name in files if location in (name, str(studio.folder.absolute() / name))), "")
+    path_shown = "" if picked else location
+    listed = [("", "choose a file"), *((name, name) for name in files)]
     picker: Markup | None = None
     if files:
         picker = tag(
             "div",
-            tag("label", f"Files in {studio.folder.name or studio.folder}", for_="file"),
-            select("file", listed, location.rpartition("/")[2], id="file"),
+            tag("label", f"A file in the folder {studio.folder.name or studio.folder}", for_="file"),
+            select("file", listed, picked, id="file"),
             class_="field",
         )
     database = tag(
@@ -46,17 +50,25 @@ def show_data(studio: OwnerStudio, message: str | None = None) -> str:
             autocomplete="off",
         ),
         class_="more",
-        open="open" if table or "://" in location else None,
+        open="open" if table or "://" in location or typed else None,
     )
     path = text_field(
         "location",
         "Or the path of a file or folder, or the address of a database",
-        location,
+        path_shown,
         hint="CSV, Parquet (also a folder of Parquet files), Excel, DuckDB, SQLite, or postgresql://user@host/database.",
         autocomplete="off",
         spellcheck="false",
     )
-    body = form("/data", tag("p", PRIVATE_UNTIL_RELEASED), picker, path, database, button("Continue"))
+    body = form(
+        "/data",
+        hidden("shown", path_shown),
+        tag("p", PRIVATE_UNTIL_RELEASED),
+        picker,
+        path,
+        database,
+        button("Continue"),
+    )
     note = None
     if chosen is not None:
         note = tag("p", "Your work is kept in ", tag("code", str(studio.project.path)), ".", class_="soft")
@@ -69,12 +81,15 @@ def show_data(studio: OwnerStudio, message: str | None = None) -> str:
 
 
 def save_data(studio: OwnerStudio, fields: FormData) -> Response:
-    """Take the data."""
+    """Take the data; what was typed stays on the page if it is refused, but for a password."""
     typed, picked = str(fields.get("location", "")).strip(), str(fields.get("file", "")).strip()
-    chosen = studio.chosen
-    same = chosen is not None and typed == chosen.location
-    location = picked if picked and (not typed or same) else typed
-    studio.choose(location, str(fields.get("table", "")).strip(), str(fields.get("password", "")))
+    table = str(fields.get("table", "")).strip()
+    location = picked if picked and typed in ("", fields.get("shown")) else typed
+    try:
+        studio.choose(location, table, str(fields.get("password", "")))
+    except HushError as error:
+        kept, _ = without_password(location)
+        return HTMLResponse(show_data(studio, str(error), (kept, table)), status_code=400)
     return back_to("/columns")
 
 

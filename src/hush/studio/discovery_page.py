@@ -24,10 +24,10 @@ from hush.render.html_page import fact_list
 from hush.render.labels import readable
 from hush.render.markup import Markup, join, tag
 from hush.schema.discovery_draft import Draft
-from hush.studio.budget_page import cap_of
+from hush.studio.budget_page import cap_of, protected_words
 from hush.studio.column_draft import discovery_draft, drafts_of, marked_columns, with_discovery
 from hush.studio.guard import back_to
-from hush.studio.layout import bullet_list, button, form, hidden, meaning, notice, text_field
+from hush.studio.layout import bullet_list, button, form, hidden, meaning, missing, text_field
 from hush.studio.owner import OwnerStudio
 from hush.studio.planned import budget_words, number, share_words, stated_rows
 from hush.studio.project import ProjectFile, ReleaseEntry, TypedBudget
@@ -76,8 +76,7 @@ class DiscoveryWork:
         outcome.schema.save(self._output)
         partial_file(self._output).unlink(missing_ok=True)
         take_over(self._studio, job.draft, outcome)
-        lost = f" Nothing was found in {', '.join(map(repr, outcome.left_out))}." if outcome.left_out else ""
-        return f"{' '.join(outcome.notes)}{lost}"
+        return "\n".join(outcome.notes)
 
     def stop(self) -> None:
         """Stop after the next measurement."""
@@ -151,7 +150,7 @@ def confirmation(studio: OwnerStudio, state: ProjectFile, typed: TypedBudget) ->
         draft = discovery_draft(state)
         cap = cap_of(studio, state.replaced(budget=typed), budget)
     except HushError as error:
-        return notice(str(error))
+        return missing(error, here="/discovery")
     folder = studio.project.path.absolute().parent
     name = free_name(state, f"{studio.stem}-columns", folder, SCHEMA_ENDING)
     output, path, dataset = folder / name, studio.ledger_path(state), state.budget.dataset
@@ -170,10 +169,9 @@ def confirmation(studio: OwnerStudio, state: ProjectFile, typed: TypedBudget) ->
     left = f"a new one, with a cap of {budget_words(cap or budget)}"
     if ledger is not None:
         left = f"{share_words(ledger.remaining, ledger.limit)} of its cap is left now"
-    whom = "one row" if unit.column is None else f"one {readable(unit.column, 60)}, at most {unit.max_rows:,} rows"
     facts = [
         ("You will spend", f"{budget_words(budget)}, once and for good"),
-        ("Protects", whom),
+        ("Protects", protected_words(unit)),
         ("Ledger", f"{path.name}, dataset {readable(dataset, 60)}: {left}"),
         ("File", str(output)),
     ]

@@ -22,11 +22,11 @@ from hush.report.figures import figure_of
 from hush.report.page import promise
 from hush.report.questions import covered, identifier, literal
 from hush.schema import Schema
-from hush.studio.layout import meaning, notice, select, text_field
+from hush.studio.layout import NO_COLUMN, ORDINALS, meaning, notice, select, text_field
 
 MOST_CELLS = 100_000  # of a table that is asked for on a page
 MOST_SHOWN_ROWS = 200  # of answers on a page
-MOST_TABLE_COLUMNS = 4
+TABLE_HINT = "Choose up to four columns. One or two columns are drawn as a chart too."
 LONGEST_QUERY = 4096  # characters
 MOST_COMPLETIONS = 5000  # names and values for the completion of SQL
 MOST_LEVELS_COMPLETED = 40  # of a column
@@ -87,21 +87,20 @@ def table_section(explored: ExploredRelease, query: Mapping[str, str]) -> Markup
     """Choose columns; the table over them as a picture and as numbers with intervals."""
     names = list(explored.release.domain)
     chosen = columns_of(query.get("columns", ""))
-    choices = [("", "none"), *((name, name) for name in names)]
     fields = [
         select(
             "column",
-            choices,
+            [("", nothing), *((name, name) for name in names)],
             chosen[index] if index < len(chosen) else "",
-            aria_label=f"Column {index + 1} of the table",
+            aria_label=f"{ordinal} of the table",
         )
-        for index in range(MOST_TABLE_COLUMNS)
+        for index, (ordinal, nothing) in enumerate(zip(ORDINALS, NO_COLUMN, strict=True))
     ]
     ask = tag("button", "Show the table", type="submit")
     choose = tag(
         "form", tag("div", *fields, ask, class_="row"), method="get", action=explored.base or "/", class_="ask"
     )
-    content = None
+    content = tag("p", TABLE_HINT, class_="hint")
     if chosen:
         content = answered(lambda: table_markup(explored.release, chosen), "table")
     return tag("section", tag("h2", "Tables"), meaning("interval"), choose, content, id="tables")
@@ -150,7 +149,7 @@ def sql_section(explored: ExploredRelease, query: Mapping[str, str]) -> Markup:
         id="sql-hint",
     )
     ask = tag("button", "Ask", type="submit", id="ask")
-    form = tag("form", label, area, hint, ask, method="get", action=explored.base or "/", class_="ask")
+    form = tag("form", label, area, hint, ask, method="get", action=f"{explored.base or '/'}#query", class_="ask")
     answer = answered(lambda: sql_markup(explored.release, text), "answer") if text else None
     return tag("section", tag("h2", "SQL"), form, answer, id="query")
 
@@ -165,8 +164,8 @@ def sql_markup(release: Release, text: str) -> Markup:
 def rows_section(explored: ExploredRelease) -> Markup:
     """Synthetic rows to download."""
     hint = (
-        f"At most {explored.most_rows:,} at a time. Standard errors computed from them as if they were real are too "
-        "small."
+        f"At most {explored.most_rows:,} at a time. Do not compute standard errors from them as if they were real "
+        "people: these would be too small."
     )
     form = tag(
         "form",
@@ -204,8 +203,8 @@ def columns_of(text: str) -> list[str]:
 
 def completion_words(schema: Schema) -> list[str]:
     """What the completion of SQL suggests: names of columns and values, as SQL spells them."""
-    words = ["SELECT", "COUNT(*)", "FROM t", "WHERE", "GROUP BY", "ORDER BY", "AVG(", "SUM(", "MEDIAN(", "BETWEEN"]
-    words += [identifier(column.name) for column in schema]
+    words = [identifier(column.name) for column in schema]
+    words += ["SELECT", "COUNT(*)", "FROM t", "WHERE", "GROUP BY", "ORDER BY", "AVG(", "SUM(", "MEDIAN(", "BETWEEN"]
     for column in schema:
         if column.kind == "categorical":
             words += [literal(column.value(code)) for code in range(min(column.levels, MOST_LEVELS_COMPLETED))]

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 
+from hush.core.errors import BudgetError, HushError, SchemaError, WorkloadError
 from hush.render.html_page import stylesheet
 from hush.render.labels import readable
 from hush.render.markup import Markup, join, lines, tag
+from hush.studio.project import PeopleError
 
 VOID_ELEMENTS = ("input", "link", "meta")
 STEPS = (
@@ -19,17 +21,19 @@ STEPS = (
     ("/budget", "Budget"),
     ("/confirm", "Confirm"),
 )
+ORDINALS = ("First column", "Second column", "Third column", "Fourth column")  # of a table that is chosen
+NO_COLUMN = ("choose a column", "no second column", "no third column", "no fourth column")
 OTHER_PAGES = (("/releases", "Releases"), ("/ledger", "Ledger"))
 MEANINGS = {
     "epsilon": (
         "What is epsilon?",
         "Epsilon bounds how much all released numbers together can tell about one person. 1 is common, 0.1 is "
-        "strict, and above 10 the promise means little.",
+        "strict, and above 10 it promises little.",
     ),
     "delta": (
         "What is delta?",
         "Delta is the chance that the promise of epsilon fails. Keep it far below 1 divided by the number of "
-        "people; 1e-9 suits most tables. 0 asks for a promise that cannot fail, with more noise.",
+        "people; 1e-9, one in a billion, suits most tables. 0 asks for a promise that cannot fail, with more noise.",
     ),
     "unit": (
         "What if people have several rows?",
@@ -57,9 +61,10 @@ MEANINGS = {
     ),
     "options": (
         "What do the boxes mean?",
-        "May be empty: a missing cell is a level of its own. Clamp: a number or date outside the bounds counts as "
-        "the nearest bound; otherwise it is refused. Others: a value that is not listed counts as other. TOML: "
-        "everything else that a schema file may say, such as points = [0].",
+        "May be empty: cells without a value are counted too, on their own. Clamp: a number or date outside the "
+        "bounds counts as the nearest bound; otherwise it is refused. Other values: a value that is not listed counts "
+        "as other; otherwise it is refused. Discover: hush finds what you do not write, with noise. TOML: everything "
+        "else that a schema file may say, such as points = [0].",
     ),
     "ledger": (
         "What is the ledger?",
@@ -67,7 +72,8 @@ MEANINGS = {
     ),
     "synthetic": (
         "What are synthetic rows?",
-        "Synthetic rows are invented people who, all together, resemble the real ones. No row is a person.",
+        "Synthetic rows are invented people who, all together, resemble the real ones. No row belongs to a real "
+        "person.",
     ),
     "tables": (
         "What is a table?",
@@ -157,7 +163,27 @@ def owner_page(
 
 def notice(text: str | Markup, *, kind: str = "problem") -> Markup:
     """A message that screen readers read at once; `kind` is problem, good or private."""
-    return tag("div", tag("p", text), class_=f"notice {kind}", role="alert" if kind == "problem" else "status")
+    shown = text if isinstance(text, Markup) else sentence(text)
+    return tag("div", tag("p", shown), class_=f"notice {kind}", role="alert" if kind == "problem" else "status")
+
+
+def sentence(text: str) -> str:
+    """A message as a sentence: with a capital, unless it begins with a name, and with its full stop.
+
+    >>> sentence("the file 'a.csv' does not exist; check the path"), sentence("age: expected a number")
+    ("The file 'a.csv' does not exist; check the path.", 'age: expected a number.')
+    """
+    first = text.split(" ", 1)[0]
+    capital = text[:1].upper() + text[1:] if first.isalpha() else text
+    return capital if capital.endswith((".", "!", "?")) else f"{capital}."
+
+
+def missing(error: HushError, *, here: str) -> Markup:
+    """What a project still lacks, with a link to the page that asks for it."""
+    pages = {SchemaError: "/columns", PeopleError: "/people", WorkloadError: "/questions", BudgetError: "/budget"}
+    address = pages.get(type(error), here)
+    link = tag("a", f"Go to {dict(STEPS)[address]}", href=address) if address != here else None
+    return notice(join(sentence(str(error)), " ", link))
 
 
 def meaning(term: str) -> Markup:

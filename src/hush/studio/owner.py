@@ -15,7 +15,7 @@ from hush.schema import Schema
 from hush.studio.column_draft import first_draft, state_of
 from hush.studio.layout import owner_page
 from hush.studio.planned import Planner
-from hush.studio.project import ChosenData, Project, ProjectFile, ReleaseEntry
+from hush.studio.project import PROJECT_ENDING, ChosenData, Project, ProjectFile, ReleaseEntry, file_words
 from hush.studio.spending import Spending
 from hush.tables.drafting import guessed_columns
 from hush.tables.read import read
@@ -84,17 +84,18 @@ class OwnerStudio:
             location = str((self.folder / Path(location).expanduser()).absolute())
         elif password:
             self._passwords[location] = password
+        asked = location in self._passwords
         guessed = guessed_columns(self._with_password(location), table=table or None)
         running = None if self._spending is None else self._spending.running
         if running is not None and running.state == "running":
             raise HushError(f"the release {running.name} is running; wait until it has ended")
         path = self._project_path
-        project = Project(path) if path is not None else Project.beside(location, self.folder)
+        project = Project(path) if path is not None else Project.beside(location, table, self.folder)
         with project.changing() as state:
             known = {draft.name: draft for draft in state.columns}
             drafts = [known.get(column.name) or first_draft(column) for column in guessed]
-            data = ChosenData(location=location, table=table)
-            if state.data is not None and state.data != data and state.releases:
+            data = ChosenData(location=location, table=table, password=asked)
+            if state.data is not None and state.releases and not same_data(state.data, data):
                 raise HushError(
                     f"{project.path} has releases of {state.data.location}; start `hush studio` with another --project "
                     "for other data"
@@ -143,10 +144,18 @@ class OwnerStudio:
         return known.get(state.budget.dataset)
 
     @property
+    def password_needed(self) -> bool:
+        """Whether the data needs a password that was forgotten when a server ended."""
+        data = self.state.data
+        return data is not None and data.password and data.location not in self._passwords
+
+    @property
     def stem(self) -> str:
-        """The name of the data, for names of files."""
-        name = self.project.path.name.removesuffix(".studio")
-        return name.split(".")[0] or "data"
+        """The name of the table, or of the data, for names of files."""
+        data = self.state.data
+        if data is not None and data.table:
+            return file_words(data.table) or "data"
+        return self.project.path.name.removesuffix(PROJECT_ENDING).split(".")[0] or "data"
 
     @property
     def dataset_name(self) -> str:
@@ -204,6 +213,16 @@ class OwnerStudio:
         """Stop what runs, and keep what was paid for."""
         if self._spending is not None:
             self._spending.close()
+
+
+def same_data(first: ChosenData, second: ChosenData) -> bool:
+    """Whether two places hold the same data, as far as names tell; a file may have moved with its project.
+
+    >>> same_data(ChosenData("/a/people.csv"), ChosenData("/b/people.csv"))
+    True
+    """
+    names = [data.location if "://" in data.location else Path(data.location).name for data in (first, second)]
+    return names[0] == names[1] and first.table == second.table
 
 
 def without_password(location: str) -> tuple[str, str]:

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hush.core.errors import BudgetError, SchemaError, WorkloadError, shown
+from hush.core.errors import BudgetError, WorkloadError, shown
 from hush.mechanisms.plan_errors import OneWay, check_useful, delta_warning, noise_text
 from hush.planning import plan
 from hush.privacy.budget import Budget, number_text
-from hush.render.labels import table_name
+from hush.render.labels import named, table_name
 from hush.render.text_table import counted
 from hush.schema import Integer, Numeric, Schema
 from hush.studio.column_draft import schema_of
-from hush.studio.project import AskedQuestions, ProjectFile, TypedBudget
+from hush.studio.project import AskedQuestions, PeopleError, ProjectFile, TypedBudget
 from hush.workloads import Workload
 from hush.workloads.workload_text import NAME_PATTERN, parse_workload
 
@@ -43,12 +43,17 @@ WRITTEN_DIGITS = 4  # of an epsilon that was found
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a table of a plan would be like: its size, and the half width of a typical 95 % interval."""
+    """What a table of a plan would be like: its size, and the half width of a typical 95 % interval.
+
+    The table of an `average` is that of its groups. Its margin is the least that is possible, since the noise of the
+    counts adds to it by an amount that depends on the data.
+    """
 
     name: str
     cells: int
     margin: float | None
     typical_count: float | None  # rows of an average cell, if the number of rows is known
+    average: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +65,23 @@ class Planned:
     goal: str
     plan: Plan
     rows: int | None  # as the owner states, publicly
+    picked: frozenset[frozenset[str]] = frozenset()  # tables that the owner chose one by one
     other_noise: bool = False  # than `auto` would take, since the ledger has room for this kind alone
 
     @property
     def effects(self) -> list[Effect]:
-        """The effect for each table, as far as it is known beforehand; for many tables by number of columns."""
+        """The effect for each table, as far as it is known beforehand; of many tables, those that were picked one by
+        one have their own, and the others one for each number of columns.
+        """
         plan, margins = self.plan, self.plan.term_variances
         terms = list(zip(plan.workload.terms, margins.tolist(), strict=True))
+        alone, grouped = terms, []
         if len(terms) > MOST_LISTED_EFFECTS:
-            return self._by_order(terms)
-        return [self._effect(str(table_name(term.clique)), term.queries, variance) for term, variance in terms]
+            alone = [pair for pair in terms if frozenset(pair[0].clique) in self.picked][:MOST_LISTED_EFFECTS]
+            listed = {term.clique for term, _ in alone}
+            grouped = [pair for pair in terms if pair[0].clique not in listed]
+        single = [self._effect(str(table_name(term.clique)), term.queries, variance) for term, variance in alone]
+        return [*single, *self._by_order(grouped)]
 
     def _by_order(self, terms: list[tuple[Any, float]]) -> list[Effect]:
         groups: dict[int, list[tuple[Any, float]]] = {}
@@ -77,10 +89,10 @@ class Planned:
             groups.setdefault(len(term.clique), []).append((term, variance))
         effects = []
         for order, group in sorted(groups.items()):
-            mean = sum(variance for _, variance in group) / len(group)
-            cells = round(sum(term.queries for term, _ in group) / len(group))
+            cells = sum(term.queries for term, _ in group)
+            mean = sum(term.queries * variance for term, variance in group) / cells
             name = "the total" if order == 0 else f"{counted(len(group), 'table')} of {counted(order, 'column')}"
-            effects.append(self._effect(name, cells, mean))
+            effects.append(self._effect(name, round(cells / len(group)), mean))
         return effects
 
     def _effect(self, name: str, cells: int, variance: float) -> Effect:
@@ -88,14 +100,20 @@ class Planned:
         return Effect(name, cells, margin, None if self.rows is None else self.rows / max(cells, 1))
 
     @property
-    def averages(self) -> list[tuple[str, float]]:
-        """Every sum of values that averages come from, with the half width of its interval."""
-        sums = self.plan.sums
-        if sums is None:
-            return []
-        return [
-            (term.text, TWO_SIDED_95 * error) for term, error in zip(sums.terms, sums.std_errors.tolist(), strict=True)
-        ]
+    def averages(self) -> list[Effect]:
+        """The effect for each average; if nobody says how many rows there are, for the sum that it comes from."""
+        sums, found = self.plan.sums, []
+        pairs = [] if sums is None else list(zip(sums.terms, sums.std_errors.tolist(), strict=True))
+        for term, error in pairs:
+            if term.grid.power != 1 or term.column in term.clique:  # squares, and where in its bins a value lies
+                continue
+            groups = math.prod(self.schema.domain.sizes(term.clique))
+            count = None if self.rows is None else self.rows / groups
+            what = "sum of" if count is None else "average"
+            by = f" by {table_name(term.clique)}" if term.clique else ""
+            name, margin = f"{what} {named(term.column, 60)}{by}", TWO_SIDED_95 * error / (count or 1.0)
+            found.append(Effect(name, groups, margin, count, average=True))
+        return found
 
     @property
     def headline(self) -> str:
@@ -154,7 +172,8 @@ class Planner:
             other = base.alternative.with_budget(budget)
             chosen = other if other.payable(ledger) else chosen
         other_noise = chosen.mechanism != base.mechanism or (chosen.epsilon is None) != (base.epsilon is None)
-        return Planned(schema, text, project.questions.goal, chosen, rows, other_noise)
+        picked = frozenset(frozenset(table) for table in project.questions.tables)
+        return Planned(schema, text, project.questions.goal, chosen, rows, picked, other_noise)
 
     def _base(self, schema: Schema, workload: Workload, text: str, goal: str, budget: Budget) -> Plan:
         """The optimised plan, for any budget of the same notion of privacy."""
@@ -261,7 +280,7 @@ def stated_rows(project: ProjectFile) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**40):
-        raise SchemaError(f"about how many rows: {shown(text)}: expected a whole number such as 10000")
+        raise PeopleError(f"about how many rows: {shown(text)}: expected a whole number such as 10000")
     return int(text)
 
 

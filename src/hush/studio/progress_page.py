@@ -18,12 +18,13 @@ from hush.render.markup import Markup, join, tag
 from hush.render.text_table import counted
 from hush.studio.discovery_page import SCHEMA_ENDING, resume_discovery
 from hush.studio.guard import back_to
-from hush.studio.layout import button, form, notice
+from hush.studio.layout import bullet_list, button, form, notice, sentence
 from hush.studio.owner import OwnerStudio
 from hush.studio.project import ReleaseEntry
 from hush.studio.spending import Running
 
 SECONDS_BETWEEN_EVENTS = 0.25
+MEASURED_KEPT = "What was measured is paid for and kept."
 PHASES = {"reading the rows": "Reading the rows", "measuring": "Measuring with noise", "": ""}
 
 
@@ -33,8 +34,9 @@ def show_progress(studio: OwnerStudio, name: str, message: str | None = None) ->
     if status.state == "running":
         body = running_markup(name, status)
     elif status.state == "done" and name.endswith(SCHEMA_ENDING):
-        text = notice(f"The discovery is complete. {readable(entry.message, 2000)}", kind="good")
-        body = join(text, tag("p", tag("a", "Look at the columns", href="/columns", class_="button", id="explore")))
+        found = [readable(note, 500) for note in entry.message.splitlines()]
+        onward = tag("p", tag("a", "Look at the columns", href="/columns", class_="button", id="explore"))
+        body = join(notice("The discovery is complete.", kind="good"), bullet_list(found) if found else None, onward)
     elif status.state == "done":
         text = notice("The release is complete. Nothing that you do with it costs anything further.", kind="good")
         body = join(text, tag("p", tag("a", "Explore it", href=f"/releases/{name}", class_="button", id="explore")))
@@ -61,7 +63,7 @@ def running_markup(name: str, status: Running) -> Markup:
             "You may close this page; the release goes on. Its budget is charged once, whatever happens.",
             class_="soft",
         ),
-        form(f"/releases/{name}/stop", button("Stop after the next measurement", plain=True)),
+        None if status.stopping else form(f"/releases/{name}/stop", button("Stop after this measurement", plain=True)),
         tag("noscript", tag("p", tag("a", "Show how far it is", href=f"/releases/{name}/progress"))),
         id="progress",
         data_events=f"/releases/{name}/events",
@@ -70,12 +72,13 @@ def running_markup(name: str, status: Running) -> Markup:
 
 def progress_words(status: Running) -> str:
     """How far a release is, in words."""
+    stopping = " It stops after this measurement." if status.stopping else ""
     if status.phase != "measuring":
-        return "Nothing is charged yet."
+        return f"Nothing is charged yet.{stopping}"
     words = f"{status.share:.0%} of the budget is spent".replace("%", " %")
     rounds = f", {counted(status.rounds, 'round')}" if status.rounds else ""
     last = f", last {readable(' × '.join(status.columns), 80)}" if status.columns else ""
-    return f"{words}{rounds}{last}."
+    return f"{words}{rounds}{last}.{stopping}"
 
 
 def ended_markup(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -> Markup:
@@ -87,14 +90,14 @@ def ended_markup(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -> M
     except HushError as error:
         return notice(str(error))
     charged = was_charged(entry)
-    words = [readable(status.message or entry.message, 500)] if status.message or entry.message else []
+    words: list[str] = []
     actions: list[Markup] = []
     if kept is not None and kept.bounded and not kept.complete:
-        words.append("What was measured is paid for and kept. Going on spends only the rest of its budget.")
+        words += [MEASURED_KEPT, "Going on spends only the rest of its budget."]
         actions.append(form(f"/releases/{entry.name}/resume", button("Go on with this release", id="resume")))
         actions.append(tag("p", tag("a", "Explore what was measured", href=f"/releases/{entry.name}")))
     elif kept is not None:
-        words.append("What was measured before it stopped is kept; its budget was charged once.")
+        words += [MEASURED_KEPT, "Its budget was charged once."]
         actions.append(tag("p", tag("a", "Explore what was measured", href=f"/releases/{entry.name}")))
     elif charged:
         words.append(
@@ -102,25 +105,36 @@ def ended_markup(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -> M
             "another release has a charge of its own."
         )
     else:
-        words.append("Nothing was charged. Correct what is wrong, and confirm again.")
+        words.append("Nothing was charged. Put right what is wrong, and confirm again.")
         actions.append(tag("p", tag("a", "Back to the confirmation", href="/confirm")))
-    state = "was interrupted" if entry.state == "interrupted" else "has failed"
-    return join(notice(f"The release {state}. {' '.join(words)}"), *actions)
+    return join(notice(ended_words("release", entry, status, words)), *actions)
+
+
+def ended_words(what: str, entry: ReleaseEntry, status: Running, words: list[str]) -> str:
+    """That something ended, why, and what follows; what the reason says already is not said again."""
+    message = readable(status.message or entry.message, 500)
+    if message.startswith("interrupted"):
+        first = [f"The {what} was {message}."]
+    else:
+        state = "was interrupted" if entry.state == "interrupted" else "has failed"
+        first = [f"The {what} {state}.", *([sentence(message)] if message else [])]
+    if "paid for" in message:
+        words = [text for text in words if text != MEASURED_KEPT]
+    return " ".join([*first, *words])
 
 
 def ended_discovery(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -> Markup:
     """A discovery that failed or was interrupted."""
-    words = [readable(status.message or entry.message, 500)] if status.message or entry.message else []
+    words: list[str] = []
     actions = [tag("p", tag("a", "Back to the discovery", href="/discovery"))]
     if partial_file(studio.project.file_of(entry)).exists():
-        words.append("What was paid for is kept. Going on pays for nothing twice.")
+        words += [MEASURED_KEPT, "Going on pays for nothing twice."]
         actions.insert(0, form(f"/releases/{entry.name}/resume", button("Go on with this discovery", id="resume")))
     elif was_charged(entry):
         words.append("It was charged before it stopped, and nothing was kept. hush does not charge again by itself.")
     else:
         words.append("Nothing was charged.")
-    state = "was interrupted" if entry.state == "interrupted" else "has failed"
-    return join(notice(f"The discovery {state}. {' '.join(words)}"), *actions)
+    return join(notice(ended_words("discovery", entry, status, words)), *actions)
 
 
 def was_charged(entry: ReleaseEntry) -> bool:

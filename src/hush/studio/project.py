@@ -36,11 +36,16 @@ class StaleForm(HushError):
     """A form that was opened before the same part of the project changed, in another tab or window."""
 
 
+class PeopleError(HushError):
+    """Something on the page of people that cannot be so."""
+
+
 class ChosenData(Stored):
-    """Where the rows are; an address has no password in it."""
+    """Where the rows are; an address has no password in it, but says here whether one was typed."""
 
     location: str
     table: str = ""
+    password: bool = False
 
 
 class ColumnDraft(Stored):
@@ -103,7 +108,7 @@ class ReleaseEntry(Stored):
     dataset: str
     budget: str
     started: str
-    process: int  # that runs it
+    process: str  # that runs it, as `process_name` names it
     script: str = ""
     commands: str = ""
     message: str = ""
@@ -141,13 +146,13 @@ class Project:
         self._changing = threading.RLock()
 
     @classmethod
-    def beside(cls, location: str, folder: Path) -> Project:
-        """The project of some data: beside a file, or in a folder for a database."""
+    def beside(cls, location: str, table: str, folder: Path) -> Project:
+        """The project of some data: beside a file, or in a folder for a database; each table has its own."""
+        kept = f".{file_words(table)}{PROJECT_ENDING}" if table else PROJECT_ENDING
         if "://" not in location:
             path = Path(location)
-            return cls(path.with_name(path.name + PROJECT_ENDING))
-        name = "".join(mark if mark.isalnum() else "-" for mark in location.rpartition("@")[2])
-        return cls(folder / (name.strip("-")[-60:] + PROJECT_ENDING))
+            return cls(path.with_name(path.name + kept))
+        return cls(folder / (file_words(location.rpartition("@")[2]) + kept))
 
     def read(self) -> ProjectFile:
         """The project as it is now; a new one if there is no file yet."""
@@ -213,7 +218,7 @@ class Project:
         with self.changing() as state:
             lost = [entry for entry in state.releases if entry.state == "running" and not _alive(entry.process)]
             for entry in lost:
-                self.put_entry(replace(entry, state="interrupted", message="The server was stopped."))
+                self.put_entry(replace(entry, state="interrupted", message="the server was stopped"))
 
 
 def digest(part: Any) -> str:
@@ -223,14 +228,33 @@ def digest(part: Any) -> str:
     ]
 
 
-def _alive(process: int) -> bool:
-    """Whether another process of this number runs; this server's own runs are ended by their threads."""
-    if process == os.getpid():
+def file_words(text: str) -> str:
+    """A text as a part of a file's name.
+
+    >>> file_words("db.example:5432/clinic"), file_words("public.people")
+    ('db-example-5432-clinic', 'public-people')
+    """
+    return "".join(mark if mark.isalnum() else "-" for mark in text).strip("-")[-60:]
+
+
+def process_name(number: int) -> str:
+    """A process by its number and, on Linux, the time of its start, since numbers are used again."""
+    try:
+        started = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        started = ""
+    return f"{number} {started}".strip()
+
+
+def _alive(process: str) -> bool:
+    """Whether another process of this name runs; this server's own runs are ended by their threads."""
+    number = process.split(" ")[0]
+    if not number.isdigit() or int(number) == os.getpid():
         return False
     try:
-        os.kill(process, 0)
+        os.kill(int(number), 0)
     except ProcessLookupError:
         return False
     except OSError:
-        return True
-    return True
+        pass
+    return process_name(int(number)) == process

@@ -11,6 +11,8 @@ from hush.render.markup import Markup, join, tag
 from hush.studio.column_draft import marked_columns, schema_of, state_of, unit_of
 from hush.studio.guard import back_to
 from hush.studio.layout import (
+    NO_COLUMN,
+    ORDINALS,
     button,
     check_field,
     form,
@@ -26,7 +28,6 @@ from hush.studio.planned import ORDERS, stated_rows, workload_text
 from hush.studio.project import AskedQuestions, ProjectFile, ProtectedPeople, digest
 from hush.tables.drafting import names_a_unit
 
-MOST_TABLE_COLUMNS = 4  # that the page offers for one table
 NUMBER_KINDS = ("integer", "numeric")
 
 
@@ -36,11 +37,15 @@ def show_people(studio: OwnerStudio, message: str | None = None) -> str:
     people = state.people
     suggested = next((draft.name for draft in state.columns if names_a_unit(draft.name)), "")
     choices = [("", "nobody has more than one row"), *((draft.name, draft.name) for draft in state.columns)]
-    hint = f"The column {readable(suggested, 40)} looks like an id." if suggested and not people.unit else None
+    hint = (
+        f"The column {readable(suggested, 40)} looks like an id. Choose it if people may have several rows."
+        if suggested and not people.unit
+        else None
+    )
     body = form(
         "/people",
         hidden("seen", digest(people)),
-        tag("p", "The promise is made to one person: whether they are in the table barely changes what is released."),
+        tag("p", "hush protects one person: whether they are in the table or not barely changes what is released."),
         meaning("unit"),
         select_field("unit", "Which column holds the id of a person?", choices, people.unit),
         tag("p", hint, class_="hint") if hint else None,
@@ -48,7 +53,7 @@ def show_people(studio: OwnerStudio, message: str | None = None) -> str:
             "max_rows",
             "At most this many rows of each person are used",
             people.max_rows,
-            hint="Only with an id. Other rows are left out. Noise grows with this number, so keep it small.",
+            hint="Matters only with an id. Further rows of a person are left out. More rows mean more noise.",
             inputmode="numeric",
         ),
         text_field(
@@ -56,7 +61,7 @@ def show_people(studio: OwnerStudio, message: str | None = None) -> str:
             "About how many rows does the table have? (optional)",
             people.rows,
             term="rows",
-            hint="Such as 10000. Public knowledge; without it, errors are stated in people only.",
+            hint="Such as 10000, from public knowledge. Without it, errors are not compared with counts.",
             inputmode="numeric",
         ),
         button("Save and continue"),
@@ -93,7 +98,11 @@ def show_questions(studio: OwnerStudio, message: str | None = None) -> str:
         "fieldset",
         tag("legend", "What should the release be good at?"),
         check_field(
-            "goal", "Tables and averages, with known errors", asked.goal == "answers", value="answers", kind="radio"
+            "goal",
+            "Tables and averages, with errors known beforehand",
+            asked.goal == "answers",
+            value="answers",
+            kind="radio",
         ),
         check_field(
             "goal",
@@ -127,12 +136,12 @@ def show_questions(studio: OwnerStudio, message: str | None = None) -> str:
     )
     more = tag(
         "details",
-        tag("summary", "More, as a workload"),
+        tag("summary", "More questions, as a workload"),
         text_field(
             "more",
             "Further questions",
             asked.more,
-            hint='Joined to the others: "age:prefix, sex", "2-of-3", "4*age,sex". See the page on workloads.',
+            hint='Added to the questions above, such as "age:prefix, sex". The page on workloads has the rules.',
             spellcheck="false",
         ),
         class_="more",
@@ -194,10 +203,11 @@ def listed(title: str, names: list[Markup], kind: str) -> Markup | None:
 def add_table(state: ProjectFile) -> Markup:
     """Choose the columns of one more table."""
     names = used_columns(state)
-    choices = [("", "none"), *((name, name) for name in names)]
     fields = [
-        select("table", choices, "", aria_label=f"Column {number} of a table to add")
-        for number in range(1, MOST_TABLE_COLUMNS + 1)
+        select(
+            "table", [("", nothing), *((name, name) for name in names)], "", aria_label=f"{ordinal} of a table to add"
+        )
+        for ordinal, nothing in zip(ORDINALS, NO_COLUMN, strict=True)
     ]
     add = button("Add table", name="action", value="add-table", plain=True)
     return tag("div", *fields, add, class_="row")

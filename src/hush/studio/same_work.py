@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SCHEMA_NAME = "schema.toml"
 SCHEMA_NOTE = "# schema.toml is on the page of columns, under `Schema files`."
+PASSWORD_NOTE = "# The password of the database is in no file: put it into the environment variable PGPASSWORD first."
 
 
 def same_script(studio: OwnerStudio, state: ProjectFile, planned: Planned, name: str, cap: Budget | None) -> str:
@@ -25,7 +26,7 @@ def same_script(studio: OwnerStudio, state: ProjectFile, planned: Planned, name:
     goal += f", mechanism={planned.plan.mechanism!r}" if planned.other_noise else ""
     named = "" if dataset == "default" else f", dataset={dataset!r}"
     lines = [
-        SCHEMA_NOTE,
+        *_notes(state),
         "import hush",
         "",
         f"schema = hush.Schema.load({SCHEMA_NAME!r})",
@@ -63,7 +64,12 @@ def same_commands(studio: OwnerStudio, state: ProjectFile, planned: Planned, nam
         ["hush", "synth", name, "-o", f"{name.removesuffix('.hush')}-rows.csv"],
         ["hush", "report", name, "-o", f"{name.removesuffix('.hush')}.html"],
     ]
-    return "\n".join([SCHEMA_NOTE, *map(shlex.join, commands)]) + "\n"
+    return "\n".join([*_notes(state), *map(shlex.join, commands)]) + "\n"
+
+
+def _notes(state: ProjectFile) -> list[str]:
+    """What is needed besides the script or the commands."""
+    return [SCHEMA_NOTE, *([PASSWORD_NOTE] if state.data is not None and state.data.password else [])]
 
 
 def _budget_options(budget: Budget) -> list[str]:

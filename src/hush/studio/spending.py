@@ -29,7 +29,7 @@ from hush.loading import load
 from hush.mechanisms.release_job import JobStatus, ReleaseJob, partial_file
 from hush.privacy.ledger import Ledger
 from hush.release.release import Release
-from hush.studio.project import EntryState, Project, ProjectFile, ReleaseEntry, digest
+from hush.studio.project import EntryState, Project, ProjectFile, ReleaseEntry, digest, process_name
 
 if TYPE_CHECKING:
     from hush.privacy.budget import Budget
@@ -119,6 +119,7 @@ class Running:
     rounds: int = 0
     columns: tuple[str, ...] = ()
     message: str = ""
+    stopping: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for the events of the progress page."""
@@ -185,7 +186,7 @@ class Spending:
                 dataset=shown.dataset,
                 budget=str(shown.budget),
                 started=datetime.now(UTC).isoformat(timespec="minutes"),
-                process=os.getpid(),
+                process=process_name(os.getpid()),
                 script=shown.script,
                 commands=shown.commands,
             )
@@ -214,7 +215,7 @@ class Spending:
             self._refuse_second_run()
             if self._project.read().entry(entry.name) != entry:
                 raise SpendingRefused(f"{entry.name} went on in another tab; see how far it is")
-            entry = structs.replace(entry, state="running", process=os.getpid(), message="")
+            entry = structs.replace(entry, state="running", process=process_name(os.getpid()), message="")
             self._project.put_entry(entry)
             self._start(work, entry)
 
@@ -248,7 +249,10 @@ class Spending:
         if running is None or running.name != name:
             entry = self._project.read().entry(name)
             return Running(name=name, state=entry.state, phase="", message=entry.message)
-        if work is None or running.state != "running" or running.phase != "measuring":
+        if work is None or running.state != "running":
+            return running
+        running = replace(running, stopping=self._stopping.is_set())
+        if running.phase != "measuring":
             return running
         now = work.status
         return replace(running, share=now.spent, rounds=now.rounds, columns=now.clique)
@@ -257,7 +261,7 @@ class Spending:
         if self.running is not None and self.running.state == "running":
             raise SpendingRefused(f"the release {self.running.name} is running; wait until it has ended, or stop it")
         busy = next((entry for entry in self._project.read().releases if entry.state == "running"), None)
-        if busy is not None and busy.process != os.getpid():
+        if busy is not None and busy.process != process_name(os.getpid()):
             raise SpendingRefused(
                 f"another server runs the release {busy.name} of this project; wait until it has ended"
             )
@@ -288,7 +292,7 @@ class Spending:
         except InterruptedRelease as stopped:
             ended, message = "interrupted", str(stopped)
         except KeyboardInterrupt:
-            ended, message = "interrupted", "It was stopped while the rows were read; that cost nothing."
+            ended, message = "interrupted", "it was stopped while the rows were read, which cost nothing"
         except HushError as error:
             message = str(error)
         except Exception as error:  # noqa: BLE001 - an unexpected one may quote cells, so only its type is shown

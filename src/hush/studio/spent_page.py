@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
@@ -48,7 +50,7 @@ def show_spent(studio: OwnerStudio, message: str | None = None) -> str:
                 one_more(ledger),
                 tag("p", FIXED_NOTE, class_="soft"),
             ),
-            tag("section", tag("h2", "By release"), scrolling(listing)),
+            tag("section", tag("h2", "By release"), scrolling(replace(listing, notes=()))),
             tag(
                 "p",
                 "Every entry was checked: none was changed or removed. Head: ",

@@ -77,10 +77,11 @@ function budget() {
     effect.setAttribute("aria-busy", "true");
     try {
       const answer = await fetch(`/budget/effect?${fields}`);
+      if (!answer.ok) throw new Error(answer.status);
       const text = await answer.text();
       if (number === asked) effect.innerHTML = text;
     } catch {
-      if (number === asked) effect.textContent = "The server does not answer. Start `hush studio` again; nothing is lost.";
+      if (number === asked) effect.textContent = "The server does not answer. Start hush studio again; nothing is lost.";
     }
     if (number === asked) effect.removeAttribute("aria-busy");
   };
@@ -101,6 +102,9 @@ function progress() {
     one("#phase").textContent = `${now.phase_words} ...`;
     one("#share").value = Math.round(100 * now.share);
     one("#details").textContent = now.words;
+  };
+  events.onerror = () => {
+    one("#details").textContent = "The server does not answer. Start hush studio again; what was paid for is kept.";
   };
 }
 
@@ -138,7 +142,7 @@ async function completion() {
     const tail = begun(), tries = tail.split(/ /).map((_, at, parts) => parts.slice(at).join(" ")).filter(Boolean);
     const plain = text => text.toLocaleLowerCase().replace(/^["']/, "");
     for (const start of tries) {
-      const found = words.filter(word => plain(word).startsWith(plain(start)) && word !== start).slice(0, 12);
+      const found = words.filter(word => plain(word).startsWith(plain(start)) && plain(word) !== plain(start)).slice(0, 12);
       if (!found.length || !plain(start)) continue;
       list.replaceChildren(...found.map((word, at) => {
         const item = document.createElement("li");

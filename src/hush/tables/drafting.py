@@ -334,7 +334,7 @@ def _guessed(name: str, declared: str) -> GuessedColumn:
     if declared == UNSUPPORTED:
         return GuessedColumn(name, kind, "hush cannot count its type")
     if names_a_unit(name):
-        return GuessedColumn(name, kind, "it looks like an id: a unit, not a column to count")
+        return GuessedColumn(name, kind, "it looks like an id, which says who is protected and is not counted")
     return GuessedColumn(name, kind)
 
 
@@ -368,7 +368,7 @@ def _from_rows(name: str, profile: ColumnProfile | None, *, public: bool) -> str
     if not profile.kind:
         return _left_out(name, "no cell holds a value")
     if names_a_unit(name) and profile.distinct > MOST_VALUES // 10:
-        return _left_out(name, "it looks like an id: a unit, not a column to count")
+        return _left_out(name, "it looks like an id, which says who is protected and is not counted")
     if profile.near_unique and profile.values is not None:
         return _left_out(name, "nearly every row has a different text, such as a name or a ticket")
     if profile.kind == "categorical" and profile.values is None:
