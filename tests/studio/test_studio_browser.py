@@ -82,6 +82,10 @@ def test_the_whole_way(browser: Browser, folder: Path) -> None:
         browser.go("form button[type=submit]", "/columns")
         assert browser.run("document.querySelectorAll('#columns tbody tr').length") == 30
         check(browser)
+        browser.call("Emulation.setEmulatedMedia", media="print")
+        assert browser.run("document.querySelector('#columns tbody tr').offsetHeight > 0")
+        assert browser.run("document.querySelector('[value=next]').offsetHeight") == 0
+        browser.call("Emulation.setEmulatedMedia", media="")
         bulk(browser, "num_", "integer", {"low": "0", "high": "99", "bins": "5"})
         bulk(browser, "cat_", "categorical", {"values": "a\nb\nc\nd"})
         for index in (28, 29):

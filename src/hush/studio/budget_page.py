@@ -14,6 +14,7 @@ from hush.mechanisms.plan_errors import noise_text
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget, number_text
 from hush.privacy.events import price
+from hush.privacy.gaussian_filter import new_filter
 from hush.privacy.ledger import Ledger
 from hush.render.html_page import fact_list, page_table
 from hush.render.labels import readable
@@ -114,7 +115,7 @@ def ledger_field(studio: OwnerStudio, typed: TypedBudget) -> Markup:
     """Where the ledger is, and what it calls these people."""
     return tag(
         "details",
-        tag("summary", "Where the ledger is"),
+        tag("summary", "Which ledger is charged"),
         text_field(
             "ledger",
             "File",
@@ -322,22 +323,22 @@ def _confirm_page(studio: OwnerStudio, state: ProjectFile, body: Markup, message
 
 def after_words(ledger: Ledger | None, planned: Planned, cap: Budget | None) -> tuple[str, bool]:
     """What is left after a release, and whether there is room for it."""
-    plan = planned.plan
+    plan, new = planned.plan, ""
     if ledger is None:
-        whole = cap is not None and cap == plan.budget
-        if whole:
+        cap = cap or plan.budget
+        if cap == plan.budget:
             return "It is new, and this release uses all of its cap.", True
-        return f"It is new; its cap is {budget_words(cap or plan.budget)}.", True
-    if plan.payable(ledger) and (plan.strategy is not None or not used_up(ledger.remaining, plan.budget.limit)):
+        new, charged = f"It is new; its cap is {budget_words(cap)}. ", new_filter(cap)
+    elif not plan.payable(ledger) or (plan.strategy is None and used_up(ledger.remaining, plan.budget.limit)):
+        return "It has less than that left.", False
+    else:
         charged = ledger.filter()
-        if plan.strategy is not None:
-            left = charged.after(plan.event, price(plan.event)).left
-            return f"After this release, {share_words(max(left, 0 * left), ledger.limit)} of its cap is left.", True
-        left = max(ledger.remaining - plan.budget.limit, 0 * ledger.remaining)
-        enough = ledger.remaining >= plan.budget.limit
-        words = f"After this release, about {share_words(left, ledger.limit)} of its cap is left."
-        return words, enough
-    return "It has less than that left.", False
+    if plan.strategy is not None:
+        left = max(charged.after(plan.event, price(plan.event)).left, 0 * charged.left)
+        return f"{new}After this release, {share_words(left, charged.limit)} of its cap is left.", True
+    left = max(charged.left - plan.budget.limit, 0 * charged.left)
+    words = f"{new}After this release, about {share_words(left, charged.limit)} of its cap is left."
+    return words, charged.left >= plan.budget.limit
 
 
 def spend(studio: OwnerStudio, fields: FormData) -> Response:

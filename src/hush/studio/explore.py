@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hush.core.errors import HushError, QueryError, SizeError, shown
+from hush.core.errors import HushError, QueryError, SizeError, WorkloadError, shown
 from hush.release.release import Release
 from hush.render.html_page import fact_list, page_table
 from hush.render.labels import named, readable
@@ -31,6 +31,10 @@ LONGEST_QUERY = 4096  # characters
 MOST_COMPLETIONS = 5000  # names and values for the completion of SQL
 MOST_LEVELS_COMPLETED = 40  # of a column
 DEFAULT_ROWS = 1000
+NO_TABLE = (
+    'The release has no table of these columns together. The list "All tables that can be asked", below, has those '
+    "that it has; synthetic rows answer any other question, but without an interval."
+)
 EXAMPLE_SQL = "SELECT COUNT(*) FROM t"
 
 
@@ -182,6 +186,8 @@ def answered(answer: Callable[[], Markup], what: str) -> Markup:
     """An answer, or why there is none."""
     try:
         return tag("div", answer(), id=what, class_="answer")
+    except WorkloadError:
+        return tag("div", notice(NO_TABLE), id=what)
     except HushError as error:
         return tag("div", notice(str(error)), id=what)
 

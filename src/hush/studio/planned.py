@@ -123,7 +123,12 @@ class Planned:
             return "How exact the numbers will be depends on the data; every one will come with its interval or bound."
         count = 1200 if self.rows is None else min(1200, max(self.rows // 10, 10))
         best = "at best " if self.plan.strategy is None else ""
-        return f"{best}± {noise_text(margin)} people on a count of {count:,}, 19 times in 20"
+        words = f"{best}± {noise_text(margin)} people on a count of {count:,}, 19 times in 20"
+        variances = [float(variance) for variance in self.plan.term_variances if variance >= 0]
+        if len(variances) > 1:
+            least, most = (TWO_SIDED_95 * math.sqrt(end(variances)) for end in (min, max))
+            words += f"; by table, from ± {noise_text(least)} to ± {noise_text(most)}"
+        return words
 
     @property
     def warnings(self) -> list[str]:
