@@ -278,12 +278,8 @@ def promise(release: Release) -> str:
     if release.spent is None:
         return "This release promises nothing to anybody: no budget covers what it cost."
 
-    # How often an attacker who knows everything else is right, in cases out of 100, rounded up.
     epsilon, delta = release.spent
     chance = success(epsilon, delta)
-    digits = 0 if chance <= 0.99 else 1
-    cases = f"{math.ceil(100 * chance * 10**digits - 1e-9) / 10**digits:.{digits}f} of 100"
-    cases = "practically every case" if chance > 0.999 else cases
     amount = shown_up(epsilon)
     amount = amount.rstrip("0").rstrip(".") if "." in amount else amount
     replaced = statement.neighbours is Neighbours.REPLACE
@@ -291,7 +287,7 @@ def promise(release: Release) -> str:
     text = (
         f"What epsilon = {amount} means for one person: suppose somebody knows everybody else's records and tries to "
         f"find out from this release {aim}. Tossing a coin, they would be right in 50 of 100 cases. With this release "
-        f"they are right in at most {cases}. "
+        f"they are right in {cases_right(chance)}. "
     )
     weak = "That is a weak promise: the larger epsilon is, the weaker. " if chance > WEAK_CHANCE else ""
     if unit.column is None:
@@ -301,6 +297,17 @@ def promise(release: Release) -> str:
         name = readable(unit.column, 60)
         whose = f"The promise is to one {name}, with up to {rows} of theirs; their other rows were left out. {LEFT_OUT}"
     return text + weak + whose
+
+
+def cases_right(chance: float) -> str:
+    """How often somebody is right who is right with a chance, in cases out of 100, rounded up.
+
+    >>> cases_right(0.731), cases_right(0.9995)
+    ('at most 74 of 100 cases', 'practically every case')
+    """
+    digits = 0 if chance <= 0.99 else 1
+    cases = f"at most {math.ceil(100 * chance * 10**digits - 1e-9) / 10**digits:.{digits}f} of 100 cases"
+    return "practically every case" if chance > 0.999 else cases
 
 
 def success(epsilon: float, delta: float) -> float:

@@ -20,7 +20,7 @@ from hush.render.html_page import fact_list, page_table
 from hush.render.labels import readable
 from hush.render.markup import Markup, join, tag
 from hush.render.text_table import counted
-from hush.report.page import success
+from hush.report.page import cases_right, success
 from hush.studio.guard import back_to
 from hush.studio.layout import (
     button,
@@ -138,15 +138,13 @@ def effect_markup(studio: OwnerStudio, typed: TypedBudget | None) -> Markup:
         return missing(error, here="/budget")
     plan = planned.plan
     epsilon, delta = plan.budget.epsilon or 0.0, plan.budget.delta or 0.0
-    chance = success(epsilon, delta)
-    attack = f"at most {100 * chance:.0f} of 100" if chance < 0.995 else "nearly all"
     facts = [
         ("Accuracy", planned.headline),
         ("Costs", budget_words(plan.budget)),
         (
             "The promise",
             "Suppose somebody knows everybody else in the table and guesses whether one person is in it. With this "
-            f"release they are right in {attack} cases; a coin is right in 50 of 100.",
+            f"release they are right in {cases_right(success(epsilon, delta))}; a coin is right in 50.",
         ),
     ]
     if ledger is not None and not plan.payable(ledger):
