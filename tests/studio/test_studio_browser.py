@@ -88,10 +88,15 @@ def test_the_whole_way(browser: Browser, folder: Path) -> None:
         browser.call("Emulation.setEmulatedMedia", media="")
         bulk(browser, "num_", "integer", {"low": "0", "high": "99", "bins": "5"})
         bulk(browser, "cat_", "categorical", {"values": "a\nb\nc\nd"})
+        shown = "[...document.querySelectorAll('#columns tbody tr')].filter(row => !row.hidden).length"
+        assert browser.run(shown) == len(LETTERS)  # the search stays
+        browser.choose("#search", "")
         for index in (28, 29):
             browser.type(f"[name=c{index}-values]", "\n".join(HOSTILE_LEVELS))
         browser.choose("#filter", "unfinished")
-        assert browser.run("[...document.querySelectorAll('#columns tbody tr')].filter(row => !row.hidden).length") == 2
+        assert browser.run(shown) == 2
+        browser.go("[value=save]", "/columns")  # comes back with the same filter; nothing is unfinished now
+        assert browser.run(shown) == 0
         browser.go("[value=next]", "/people")
         check(browser)
         # People and questions.

@@ -54,11 +54,21 @@ function columns() {
   search.addEventListener("input", show);
   search.addEventListener("keydown", event => { if (event.key === "Enter") event.preventDefault(); });
   filter.addEventListener("change", show);
+  // After "Save" and "Apply" the page comes back as it was: same search, same filter, same place.
+  const kept = JSON.parse(sessionStorage.getItem("columns") || "null");
+  sessionStorage.removeItem("columns");
+  if (kept) [search.value, filter.value] = kept.shown;
+  one("#columns-form").addEventListener("submit", event => {
+    if (event.submitter?.value === "next") return;
+    const place = event.submitter?.value === "save" ? scrollY : 0;
+    sessionStorage.setItem("columns", JSON.stringify({ shown: [search.value, filter.value], place }));
+  });
   every.addEventListener("change", () => {
     rows.filter(row => !row.hidden).forEach(row => { one("[name=chosen]", row).checked = every.checked; });
     if (every.checked) one("#bulk").open = true;
   });
   show();
+  if (kept) scrollTo(0, kept.place);
 }
 
 // Budget: its effect is shown while it is typed; an older answer never replaces a newer one.
