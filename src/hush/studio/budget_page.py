@@ -61,7 +61,7 @@ def show_budget(studio: OwnerStudio, message: str | None = None) -> str:
             "Cap: epsilon of all releases together (optional)",
             typed.cap,
             term="cap",
-            hint=f"{STARTED_LEDGER} Empty: this release may spend all there is.",
+            hint=f"{STARTED_LEDGER} If you leave this empty, this release uses up the cap.",
             inputmode="decimal",
         )
     else:
@@ -120,7 +120,8 @@ def ledger_field(studio: OwnerStudio, typed: TypedBudget) -> Markup:
             "ledger",
             "File",
             typed.ledger or str(studio.ledger_path(studio.state)),
-            hint="If these people are in another ledger already, name that one: two ledgers add up unnoticed.",
+            hint="If another ledger has releases of these people already, name that one: charges in two ledgers add "
+            "up, and neither shows it.",
         ),
         text_field("dataset", "Name of these people in the ledger", typed.dataset),
         class_="more",
@@ -307,7 +308,8 @@ def show_confirm(studio: OwnerStudio, message: str | None = None) -> str:
                 tag("a", "Open the ledger", href="/ledger"),
             )
         )
-    return _confirm_page(studio, state, join(fact_list(facts), *warnings, spend, effect_table(planned)), message)
+    terms = tag("div", *map(meaning, ("epsilon", "delta", "ledger", "mechanism", "interval")), class_="meanings")
+    return _confirm_page(studio, state, join(fact_list(facts), terms, *warnings, spend, effect_table(planned)), message)
 
 
 def _confirm_page(studio: OwnerStudio, state: ProjectFile, body: Markup, message: str | None) -> str:

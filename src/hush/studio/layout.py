@@ -89,6 +89,16 @@ MEANINGS = {
         "What is a cap?",
         "The cap limits what all releases of these people may spend together, now and later.",
     ),
+    "mechanism": (
+        "What is a mechanism?",
+        "The method that decides what is counted, adds the noise and works out the answers. hush chooses the one with "
+        "the smallest errors for what you ask.",
+    ),
+    "adding up": (
+        "What are GDP, PLD and pure noise?",
+        "GDP, PLD and zCDP are ways to add up charges; hush states the smallest sum that one of them proves. Pure "
+        "noise needs no delta.",
+    ),
     "rows": (
         "Why this number?",
         "It only serves to say how large an error is compared to the counts. State what is publicly known, "

@@ -42,7 +42,7 @@ def show_spent(studio: OwnerStudio, message: str | None = None) -> str:
     else:
         summary, listing = ledger_tables(ledger, None)
         body = join(
-            meaning("ledger"),
+            tag("div", *map(meaning, ("ledger", "cap", "adding up")), class_="meanings"),
             tag(
                 "section",
                 tag("h2", "What was spent and what is left"),
