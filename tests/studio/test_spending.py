@@ -139,6 +139,8 @@ def test_rows_that_do_not_fit_cost_nothing(owner: Visitor, tmp_path: Path) -> No
     page = owner.get(reply.location).page
     assert "Nothing was charged" in page.alerts[0]
     assert "age" in page.alerts[0]
+    assert 'tick "clamp"' in page.alerts[0]
+    assert "owner's check" in page.alerts[0]
     assert "secretvalue" not in page.text
     assert charges(tmp_path) == []
 

@@ -61,6 +61,7 @@ DEFAULT_TEXTS = {
     "time": {"parts": "hour"},
 }
 CLAMPED_KINDS = ("integer", "numeric", "date", "timestamp")
+BOXES = {'outside = "clamp"': "clamp", "other = true": "other values", "missing = true": "may be empty"}
 MOST_PROBLEMS = 5  # named in one message
 OPEN_KINDS = ("categorical", *CLAMPED_KINDS)  # that a discovery can find something of
 DISCOVERY_REFUSED = "is marked for private discovery; find what is open on the page of discovery, or write it"
@@ -298,7 +299,21 @@ def _parsed(key: str, text: str, expected: str) -> Any:
 
 def _about(draft: ColumnDraft, error: HushError) -> str:
     """A message about a column, beside the name of the column."""
-    return str(error).removeprefix(f"column {draft.name!r}").removeprefix(":").strip()
+    return with_boxes(str(error).removeprefix(f"column {draft.name!r}").removeprefix(":").strip())
+
+
+def with_boxes(text: str) -> str:
+    """A message about columns with the boxes of the form in place of entries of a schema file.
+
+    >>> with_boxes('values above high = 99: raise it, or set outside = "clamp"')
+    'values above high = 99: raise it, or tick "clamp"'
+    """
+    boxed = re.sub(
+        r'(?:set|add) (outside = "clamp"|other = true|missing = true)', lambda found: f'tick "{BOXES[found[1]]}"', text
+    )
+    return re.sub(
+        "`hush schema check [^`]*` shows the owner", "The owner's check on the page of columns shows you", boxed
+    )
 
 
 def _is_line(value: object) -> bool:

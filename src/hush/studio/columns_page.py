@@ -33,6 +33,7 @@ from hush.studio.column_draft import (
     rules_of,
     schema_of,
     state_of,
+    with_boxes,
     without_provenance,
 )
 from hush.studio.guard import back_to
@@ -44,6 +45,7 @@ from hush.studio.layout import (
     meaning,
     notice,
     select,
+    sentence,
     text_field,
     void,
 )
@@ -419,13 +421,18 @@ def check_table(outcome: DryRun) -> Markup:
         rows.append((named(column.name, 60), *cells))
     headings = ("column", "in a level", "clamped", "missing", "other", "refused")
     causes = [
-        f"{readable(column.name, 60)}: {values.cause}, {counted(values.count, 'value')}"
-        + (f", such as {', '.join(readable(example, 40) for example in values.examples)}" if values.examples else "")
+        f"{readable(column.name, 60)}: {counted(values.count, 'value')} refused"
+        + (
+            f", such as {', '.join(readable(example, 40) for example in values.examples)}. "
+            if values.examples
+            else ". "
+        )
+        + sentence(with_boxes(values.cause))
         for column in outcome.columns
         for values in column.refused
     ]
     causes += [f"{readable(column.name, 60)}: {column.problem}" for column in outcome.columns if column.problem]
-    verdict = "All rows fit." if outcome.fits else "A release would refuse these rows. Why:"
+    verdict = "All rows fit." if outcome.fits else "A release would be refused, because of these values:"
     return join(
         tag("p", f"{counted(outcome.rows, 'row')} were read. {verdict}"),
         bullet_list(causes) if causes else None,

@@ -16,6 +16,7 @@ from hush.privacy.ledger import Ledger
 from hush.render.labels import readable
 from hush.render.markup import Markup, join, tag
 from hush.render.text_table import counted
+from hush.studio.column_draft import with_boxes
 from hush.studio.discovery_page import SCHEMA_ENDING, resume_discovery
 from hush.studio.guard import back_to
 from hush.studio.layout import bullet_list, button, form, notice, sentence
@@ -106,13 +107,14 @@ def ended_markup(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -> M
         )
     else:
         words.append("Nothing was charged. Put right what is wrong, and confirm again.")
-        actions.append(tag("p", tag("a", "Back to the confirmation", href="/confirm")))
+        actions.append(tag("p", tag("a", "To the columns", href="/columns")))
+        actions.append(tag("p", tag("a", "To the confirmation", href="/confirm")))
     return join(notice(ended_words("release", entry, status, words)), *actions)
 
 
 def ended_words(what: str, entry: ReleaseEntry, status: Running, words: list[str]) -> str:
     """That something ended, why, and what follows; what the reason says already is not said again."""
-    message = readable(status.message or entry.message, 500)
+    message = readable(with_boxes(status.message or entry.message), 2000)
     if message.startswith("interrupted"):
         first = [f"The {what} was {message}."]
     else:
