@@ -72,6 +72,10 @@ def test_what_is_found_becomes_part_of_the_columns(owner: Visitor, studio: Owner
     assert hush.Schema.load(path).to_toml() == found.to_toml()
     owner.fill("/questions", {"order": "1", "action": "next"})
     owner.fill("/budget", {"way": "epsilon", "epsilon": "1"})
+    # The discovery had epsilon 2, so together they are right in e^3 / (1 + e^3) of all cases.
+    assert (
+        "and the discovery of its columns they are right in at most 96 of 100" in owner.get("/budget/effect").page.text
+    )
     page = owner.get("/confirm").page
     assert page.alerts == []
     form = next(form for form in page.forms if form.action == "/spend")

@@ -138,20 +138,27 @@ def effect_markup(studio: OwnerStudio, typed: TypedBudget | None) -> Markup:
     except HushError as error:
         return missing(error, here="/budget")
     plan = planned.plan
-    epsilon, delta = plan.budget.epsilon or 0.0, plan.budget.delta or 0.0
     facts = [
         ("Accuracy", planned.headline),
         ("Costs", budget_words(plan.budget)),
-        (
-            "The promise",
-            "Suppose somebody knows everybody else in the table and guesses whether one person is in it. With this "
-            f"release they are right in {cases_right(success(epsilon, delta))}; a coin is right in 50.",
-        ),
+        ("The promise", promise_words(planned)),
     ]
     if ledger is not None and not plan.payable(ledger):
         facts.append(("Ledger", "It has less than that left. Spend less, or raise the cap on the page of the ledger."))
     warnings = [notice(readable(warning, 500)) for warning in planned.warnings]
     return join(fact_list(facts), *warnings, effect_table(planned))
+
+
+def promise_words(planned: Planned) -> str:
+    """What one person is promised, together with the discovery of the columns if there was one."""
+    discovered = planned.schema.discovery is not None
+    if planned.promised is None:
+        return "The columns were discovered under another promise. No promise covers the discovery and the release."
+    return (
+        "Suppose somebody knows everybody else in the table and guesses whether one person is in it. With this release"
+        f"{' and the discovery of its columns' if discovered else ''} they are right in "
+        f"{cases_right(success(*planned.promised))}; a coin is right in 50."
+    )
 
 
 def effect_table(planned: Planned) -> Markup | None:

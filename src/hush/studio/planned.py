@@ -116,6 +116,18 @@ class Planned:
         return found
 
     @property
+    def promised(self) -> tuple[float, float] | None:
+        """Epsilon and delta of the release and the discovery of its columns together; None if they do not add up."""
+        run, unit = self.schema.discovery, self.schema.unit.column
+        epsilon, delta = self.plan.budget.epsilon or 0.0, self.plan.budget.delta or 0.0
+        if run is None:
+            return epsilon, delta
+        found = Budget.from_dict(dict(run.budget))
+        if found.epsilon is None or (unit and run.unit not in (None, unit)):
+            return None
+        return epsilon + found.epsilon, delta + (found.delta or 0.0)
+
+    @property
     def headline(self) -> str:
         """The effect in one sentence."""
         margin = typical_margin(self.plan)
