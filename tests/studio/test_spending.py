@@ -17,10 +17,10 @@ from hush.core.errors import HushError
 from hush.mechanisms.release_job import partial_file
 from hush.privacy.ledger.ledger_chain import CHARGE
 from hush.studio.owner import OwnerStudio
-from hush.studio.progress_page import MEASURED_KEPT, ended_words
+from hush.studio.progress_page import MEASURED_KEPT, ended_words, show_progress
 from hush.studio.project import ReleaseEntry, process_name
 from hush.studio.spending import Running
-from studio_visitor import Visitor, describe_people, running, write_people
+from studio_visitor import PageReader, Visitor, describe_people, running, write_people
 
 SECONDS = 60.0  # until a release of the tests must have ended
 
@@ -218,6 +218,14 @@ def test_a_release_that_another_server_runs_is_left_alone(owner: Visitor, studio
     studio.project.put_entry(entry)
     studio.project.end_lost_runs()
     assert studio.state.entry("people-1.hush").state == "interrupted"
+    # If it was killed between its charge and its file, the next server says what that cost.
+    (tmp_path / "people-1.hush").unlink()
+    restarted = OwnerStudio(tmp_path)
+    restarted.choose("people.csv")
+    (alert,) = PageReader(show_progress(restarted, "people-1.hush")).alerts
+    spent = re.search(r"spent ([\d.]+ %)", owner.get("/ledger").page.text)
+    assert spent is not None
+    assert f"Before it stopped, {spent[1]} of the cap was charged, and nothing was kept" in alert
 
 
 def test_the_end_of_a_release_is_told_in_whole_sentences() -> None:

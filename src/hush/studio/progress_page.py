@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from hush.core.errors import HushError
 from hush.mechanisms.release_job import partial_file
 from hush.privacy.ledger import Ledger
+from hush.privacy.ledger.ledger_chain import CHARGE
 from hush.render.labels import readable
 from hush.render.markup import Markup, join, tag
 from hush.render.text_table import counted
@@ -21,6 +22,7 @@ from hush.studio.discovery_page import SCHEMA_ENDING, resume_discovery
 from hush.studio.guard import back_to
 from hush.studio.layout import bullet_list, button, form, notice, sentence
 from hush.studio.owner import OwnerStudio
+from hush.studio.planned import share_words
 from hush.studio.project import ReleaseEntry
 from hush.studio.spending import Running
 
@@ -90,7 +92,7 @@ def ended_markup(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -> M
         kept = studio.spending.kept(entry)
     except HushError as error:
         return notice(str(error))
-    charged = was_charged(entry)
+    charged = charged_words(entry)
     words: list[str] = []
     actions: list[Markup] = []
     if kept is not None and kept.bounded and not kept.complete:
@@ -102,8 +104,8 @@ def ended_markup(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -> M
         actions.append(tag("p", tag("a", "Explore what was measured", href=f"/releases/{entry.name}")))
     elif charged:
         words.append(
-            "Its budget was charged before it stopped, and nothing was kept. hush does not charge again by itself; "
-            "another release has a charge of its own."
+            f"Before it stopped, {charged} of the cap was charged, and nothing was kept. hush does not charge again by "
+            "itself; another release has a charge of its own."
         )
     else:
         words.append("Nothing was charged. Put right what is wrong, and confirm again.")
@@ -132,20 +134,28 @@ def ended_discovery(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -
     if partial_file(studio.project.file_of(entry)).exists():
         words += [MEASURED_KEPT, "Going on pays for nothing twice."]
         actions.insert(0, form(f"/releases/{entry.name}/resume", button("Go on with this discovery", id="resume")))
-    elif was_charged(entry):
-        words.append("It was charged before it stopped, and nothing was kept. hush does not charge again by itself.")
+    elif charged := charged_words(entry):
+        words.append(
+            f"Before it stopped, {charged} of the cap was charged, and nothing was kept. hush does not charge again by "
+            "itself."
+        )
     else:
         words.append("Nothing was charged.")
     return join(notice(ended_words("discovery", entry, status, words)), *actions)
 
 
-def was_charged(entry: ReleaseEntry) -> bool:
-    """Whether the ledger has a charge of a release."""
+def charged_words(entry: ReleaseEntry) -> str:
+    """How much of the cap a release was charged; nothing if the ledger has no charge of it."""
     try:
-        entries = Ledger.open(entry.ledger, dataset=entry.dataset).entries()
+        ledger = Ledger.open(entry.ledger, dataset=entry.dataset)
     except HushError:
-        return False
-    return any(charge.release == entry.name for charge in entries)
+        return ""
+    charged = ledger.filter(empty=True)
+    for charge in ledger.entries():
+        if charge.release == entry.name and charge.action == CHARGE:
+            charged.add(charge.event, charge.cost)
+    share = charged.limit - charged.left
+    return share_words(share, charged.limit) if share > 0 else ""
 
 
 def stop(studio: OwnerStudio, name: str, fields: FormData) -> Response:
