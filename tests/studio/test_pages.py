@@ -48,6 +48,10 @@ def test_every_page_leads_to_the_data_until_some_is_chosen(tmp_path: Path) -> No
         visitor.enter()
         for path in ("/", "/columns", "/people", "/questions", "/budget", "/confirm", "/releases", "/ledger"):
             assert visitor.get(path).location == "/data"
+        hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=1.0))
+        choices = visitor.get("/data").body.decode()
+        assert 'value="people.csv"' in choices
+        assert "budget.db" not in choices
         assert visitor.post("/spend", {"token": "x"}).location == "/data"
         refused = visitor.fill("/data", {"location": "/nowhere/nothing.csv", "table": "visits"}).page
         assert "nothing.csv" in refused.alerts[0]

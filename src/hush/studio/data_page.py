@@ -9,7 +9,7 @@ from hush.core.errors import HushError
 from hush.render.markup import Markup, join, tag
 from hush.studio.guard import back_to
 from hush.studio.layout import button, form, hidden, select, text_field
-from hush.studio.owner import DATA_ENDINGS, OwnerStudio, without_password
+from hush.studio.owner import DATA_ENDINGS, LEDGER_NAME, OwnerStudio, without_password
 
 MOST_FILES = 100  # of the folder that are listed
 PRIVATE_UNTIL_RELEASED = (
@@ -94,9 +94,9 @@ def save_data(studio: OwnerStudio, fields: FormData) -> Response:
 
 
 def data_files(studio: OwnerStudio) -> list[str]:
-    """The names of files in the folder that may hold a table."""
+    """The names of files in the folder that may hold a table; the ledger holds none."""
     try:
         names = sorted(path.name for path in studio.folder.iterdir() if path.is_file())
     except OSError:
         return []
-    return [name for name in names if name.lower().endswith(DATA_ENDINGS)][:MOST_FILES]
+    return [name for name in names if name.lower().endswith(DATA_ENDINGS) and name != LEDGER_NAME][:MOST_FILES]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SECRET_OPTIONS = ("password", "sslpassword", "passfile")  # of an address of PostgreSQL
 DATA_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".xlsx", ".duckdb", ".db", ".sqlite")
+LEDGER_NAME = "budget.db"  # beside the project
 MOST_RELEASES_KEPT = 3  # in memory
 
 
@@ -133,7 +134,7 @@ class OwnerStudio:
         """The ledger that releases of the project are charged to."""
         if state.budget.ledger:
             return (self.project.path.parent / state.budget.ledger).absolute()
-        return (self._ledger or self.project.path.with_name("budget.db")).absolute()
+        return (self._ledger or self.project.path.with_name(LEDGER_NAME)).absolute()
 
     def ledger(self, state: ProjectFile) -> Ledger | None:
         """The ledger, if it exists and knows the dataset."""
