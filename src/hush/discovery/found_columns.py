@@ -120,8 +120,7 @@ def found_column(
     counted = wide if fine is None else fine
     if fine is not None and BOUNDS in column.open:
         within = found_range(fine.levels, failure=HALF, skip_ends=True)
-        # the first grid found rows that the second did not: all of the second grid but its margins
-        held = FoundRange(1, fine.column.levels - 2, 1.0, 1.0) if within is None else within
+        held = fine.levels.between_margins() if within is None else within  # the first grid found rows all the same
     elif fine is not None:
         held = FoundRange(0, fine.column.levels - 1, 0.0)
     outside = held.outside if BOUNDS in column.open else None

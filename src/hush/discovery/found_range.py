@@ -27,6 +27,19 @@ GROWTH_STDDEVS = 2.5  # of the noise of such a run, which it must exceed: noise 
 
 
 @dataclass(frozen=True, slots=True)
+class FoundRange:
+    """Levels first .. last; with probability 1 - failure at most the share `outside` of the rows is in other levels.
+
+    `estimate` is the share that the noisy counts show there.
+    """
+
+    first: int
+    last: int
+    outside: float
+    estimate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class NoisyLevels:
     """Noisy counts of the levels of a column in order, without missing, and the law of their noise."""
 
@@ -50,18 +63,10 @@ class NoisyLevels:
         scale = float(self.law.scale)  # type: ignore[attr-defined]
         return math.sqrt(4 * levels * scale**2 * x) + scale * x
 
-
-@dataclass(frozen=True, slots=True)
-class FoundRange:
-    """Levels first .. last; with probability 1 - failure at most the share `outside` of the rows is in other levels.
-
-    `estimate` is the share that the noisy counts show there.
-    """
-
-    first: int
-    last: int
-    outside: float
-    estimate: float = 0.0
+    def between_margins(self) -> FoundRange:
+        """All levels but the first and the last, which count the rows beyond; nothing is sure about their number."""
+        beyond = max(0.0, float(self.rows[0] + self.rows[-1]))
+        return FoundRange(1, len(self.rows) - 2, 1.0, min(1.0, beyond / max(self.total, 1.0)))
 
 
 def found_range(
