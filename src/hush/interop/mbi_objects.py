@@ -86,11 +86,12 @@ def from_mbi_measurements(measurements: Iterable[Any], domain: Domain | Schema) 
     A query other than the table itself is written out as a matrix, by applying it to every cell alone.
     """
     mbi, sizes = _mbi(), domain_of(domain, DomainError)
+    whole = getattr(mbi, "DatavectorQuery", ())  # mbi before 2.0 has no type for it
     read = []
     for measurement in measurements:
         clique, values = tuple(measurement.clique), np.asarray(measurement.noisy_measurement, dtype=np.float64)
         query = measurement.query
-        if isinstance(query, mbi.DatavectorQuery) or query is mbi.Factor.datavector:
+        if isinstance(query, whole) or query is mbi.Factor.datavector:
             read.append(Measurement(clique, values.reshape(sizes.sizes(clique)), float(measurement.stddev)))
             continue
         cells = math.prod(sizes.sizes(clique))

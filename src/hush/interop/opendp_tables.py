@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from hush.core.domain import Domain
 from hush.core.errors import DataError
 from hush.interop.mbi_objects import from_mbi_measurements
+from hush.linops import Dense
 from hush.privacy.measurement import Measurement
 from hush.schema import Categorical, Schema
 from hush.schema.column import canonical
@@ -19,7 +21,8 @@ def from_opendp_table(table: Any) -> tuple[Schema, list[Measurement]]:
     """The schema and the measured tables; `hush.fit(schema, measurements)` then fits one model to them.
 
     The levels are the table's keys, and for columns with cuts the labels of its bins. OpenDP counts missing, unknown
-    and rare values as one null, which becomes missing here. Only measurements of whole tables can be taken.
+    and rare values as one null, which becomes missing here. A column whose keys OpenDP found has noisy counts of these
+    keys alone, and none of null; they become a measurement with a matrix.
     """
     keys = {name: list(series) for name, series in table.keys.items()}
     columns = []
@@ -33,10 +36,13 @@ def from_opendp_table(table: Any) -> tuple[Schema, list[Measurement]]:
     order = {name: _missing_last(levels) for name, levels in keys.items()}
     theirs, taken = Domain({name: len(levels) for name, levels in keys.items()}), []
     for measurement in from_mbi_measurements(table.marginals.flatten(), theirs):
-        if measurement.query is not None:
-            raise DataError(f"the measurement of {measurement.clique} is of other queries than its table")
-        values = measurement.values[np.ix_(*(order[name] for name in measurement.clique))]
-        taken.append(Measurement(measurement.clique, values, measurement.stddev))
+        clique, values, query = measurement.clique, measurement.values, measurement.query
+        cells = np.arange(math.prod(theirs.sizes(clique))).reshape(theirs.sizes(clique))
+        ours = cells[np.ix_(*(order[name] for name in clique))]
+        if not isinstance(query, Dense):  # a whole table
+            taken.append(Measurement(clique, values.ravel()[ours], measurement.stddev))
+        else:
+            taken.append(Measurement(clique, values, measurement.stddev, query=Dense(query.dense()[:, ours.ravel()])))
     return schema, taken
 
 
