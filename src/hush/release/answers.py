@@ -187,7 +187,7 @@ class Quantity:
         return self.error_kind is not ErrorKind.NONE and not only_intervals
 
     def decimals(self, rows: int) -> int:
-        """Decimals that show three digits of the typical error in the first rows, or of the estimates if it is zero."""
+        """Decimals that show two digits of the typical error in the first rows, or of the estimates if it is zero."""
         lower, upper = (ends[:rows] for ends in self._ends())
         half_widths = np.subtract(upper, lower, where=np.isfinite(lower), out=np.full(lower.shape, np.nan)) / 2
         errors = np.where(np.isnan(self.std_error[:rows]), half_widths, self.std_error[:rows])
@@ -198,7 +198,7 @@ class Quantity:
                 return 0
             positive = finite[finite > 0]
         middle = np.sort(positive)[[(len(positive) - 1) // 2, len(positive) // 2]]  # np.median would load numpy.ma
-        return min(max(2 - math.floor(math.log10(float(np.mean(middle)))), 0), 12)
+        return min(max(1 - math.floor(math.log10(float(np.mean(middle)))), 0), 12)
 
     def take(self, rows: Rows) -> Quantity:
         """The chosen rows, in the order given."""
@@ -241,9 +241,9 @@ class Answers:
     >>> from hush.schema import Categorical
     >>> schema = Schema([Categorical(name="sex", values=("f", "m"))])
     >>> Answers.of_marginal(schema, ("sex",), [1234.5, 987.0], 151.3)
-    sex           count       95 % interval
-    f    1,234.5 ± 12.3  1,210.4 to 1,258.6
-    m      987.0 ± 12.3    962.9 to 1,011.1
+    sex       count   95 % interval
+    f    1,234 ± 12  1,210 to 1,259
+    m      987 ± 12    963 to 1,011
     ± one standard error, exact
     """
 
@@ -474,7 +474,7 @@ class Answers:
             if quantity.has_std_errors:
                 cells.append(_aligned_pairs(quantity.estimate, quantity.std_error, "±", count, digits, right=True))
             else:
-                cells.append([fixed_text(number, digits) for number in quantity.estimate[:count]])
+                cells.append(_texts(quantity.estimate[:count], digits))
             if quantity.has_errors:
                 columns.append(TextColumn(heading=f"{self._percent} interval", align="right"))
                 cells.append(_aligned_pairs(*self.interval(quantity), "to", count, digits, right=False))
@@ -532,10 +532,17 @@ class Answers:
 
 def _aligned_pairs(first: Floats, second: Floats, sign: str, count: int, digits: int, *, right: bool) -> list[str]:
     """Pairs of numbers, aligned at the sign between them."""
-    befores, afters = ([fixed_text(number, digits) for number in numbers[:count]] for numbers in (first, second))
+    befores, afters = (_texts(numbers[:count], digits) for numbers in (first, second))
     before, after = (max(map(len, texts), default=0) for texts in (befores, afters))
     side = ">" if right else "<"
     return [f"{a:>{before}} {sign} {b:{side}{after}}" for a, b in zip(befores, afters, strict=True)]
+
+
+def _texts(numbers: Floats, digits: int) -> list[str]:
+    """Numbers with so many decimals, or with none if all of these would be zeros."""
+    texts, zeros = [fixed_text(number, digits) for number in numbers], f".{'0' * digits}"
+    whole = all(text.endswith(zeros) or not text[-1].isdigit() for text in texts)
+    return [text.removesuffix(zeros) for text in texts] if whole else texts
 
 
 def _plain(value: Any) -> Any:
