@@ -97,7 +97,7 @@ def test_the_first_charge_takes_what_was_planned_and_a_budget_below_does_not(rel
     assert plan.within(budget)
     assert not plan.within(Budget(epsilon=0.999, delta=1e-9))
     assert not plan.within(Budget(epsilon=1.0, delta=0.98e-9))
-    assert f"{budget} (noise 4.9 % below the zCDP conversion)" in " ".join(str(plan).split())
+    assert f"{budget} (noise 4.9 % below the zCDP conversion)" in " ".join(plan.details().split())
 
 
 def test_narrow_noise_is_calibrated_by_its_losses() -> None:

@@ -41,7 +41,7 @@ def long_work(
     def announce() -> None:
         rest = expected
         if done >= LEAST_SHARE:
-            rest = f"{done:.0%} done, about {duration((time.monotonic() - begin) * (1 / done - 1))} more"
+            rest = f"{min(done, 0.99):.0%} done, about {duration((time.monotonic() - begin) * (1 / done - 1))} more"
         if expected:
             sys.stderr.write(f"hush: {label}: {rest}\n")  # above a bar; click.echo would write into it
             sys.stderr.flush()

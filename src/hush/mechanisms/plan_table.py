@@ -56,7 +56,7 @@ def plan_summary(plan: Plan, *, rows: int | None = None) -> TextTable:
         ("Protects", f"{unit}: {change} {it} barely changes the result"),
         ("Typical error", typical),
         ("Largest error", largest),
-        ("Cost", f"{f'{plan.budget}{_saved(plan)}' if plan.rho else 'no budget: nothing is measured'}; {time}"),
+        ("Cost", f"{plan.budget if plan.rho else 'no budget: nothing is measured'}; {time}"),
     ]
     if plan.domain.from_private_data:
         drafted = drafted_text(plan.domain.clique(plan.domain.from_private_data))
