@@ -5,6 +5,7 @@ Every function draws into `axes`, or into new ones, and returns them, so that pl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -131,9 +132,13 @@ def plot_shades(
         blank = np.ma.masked_array(np.zeros(cells.shape), mask=~unsure)
         axes.pcolor(*edges, blank, hatch="////", facecolor="none", edgecolor=NAIVE, linewidth=0, alpha=0.35)
     if cells.size <= SHADE_TEXT_CELLS:
+        typical = float(np.median(margins))
+        decimals = max(0, 1 - math.floor(math.log10(typical))) if typical > 0 else 6
         for (row, column), value in np.ndenumerate(cells):
             ink = "white" if value > 0.6 * top else INK
-            axes.text(column, row, compact(float(value)), ha="center", va="center", fontsize=8, color=ink)
+            axes.text(
+                column, row, compact(round(float(value), decimals)), ha="center", va="center", fontsize=8, color=ink
+            )
     axes.set_ylabel(plain_text(names[0]), color=SOFT)
     axes.set_xlabel(plain_text(names[1]), color=SOFT)
     return axes

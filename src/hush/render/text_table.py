@@ -105,7 +105,7 @@ class TextTable:
         sides: list[dict[str, str | None]] = [
             {"class_": "number" if column.align == "right" else None}
             if page
-            else {"style": f"text-align: {column.align}"}
+            else {"style": f"text-align: {column.align}; vertical-align: top"}
             for column in self.columns
         ]
         heads = [
@@ -124,7 +124,7 @@ class TextTable:
         ]
         table = tag(
             "table",
-            tag("caption", _shown(self.title)) if self.title else None,
+            tag("caption", _shown(self.title), style=None if page else "text-align: left") if self.title else None,
             tag("thead", tag("tr", *heads)) if any(column.heading for column in self.columns) else None,
             tag("tbody", *body),
             class_="short" if page and len(body) <= SHORT_TABLE_ROWS else None,
