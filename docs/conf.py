@@ -28,6 +28,8 @@ html_theme_options = {
 }
 html_copy_source = False
 html_show_sphinx = False
+html_show_search_summary = False  # a browser does not let a page on disk read the other pages
+smartquotes = False  # "--ledger" is no dash
 
 
 def setup(app: Any) -> None:

@@ -12,6 +12,7 @@ import click
 import pytest
 
 import hush
+from browser import Browser
 from hush.cli.main import main
 
 ROOT = Path(__file__).parent.parent
@@ -143,14 +144,13 @@ def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+@pytest.mark.browser
+def test_the_site_builds_without_warnings_and_is_searched_from_disk(tmp_path: Path) -> None:
     from subprocess import run
 
     words = ("--fail-on-warning", "--keep-going", "--quiet", "--builder", "html", str(DOCS), str(tmp_path / "site"))
     done = run([sys.executable, "-m", "sphinx", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    searched = (tmp_path / "site" / "searchindex.js").read_text(encoding="utf-8")
-    assert "tutorial" in searched
     outside = {
         link
         for page in (tmp_path / "site").glob("*.html")
@@ -159,3 +159,12 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
         )
     }
     assert outside == set()  # the site works without a network
+    # the search of a site that was opened from disk finds pages, without errors of its scripts
+    browser = Browser(tmp_path / "browser")
+    try:
+        browser.open((tmp_path / "site" / "search.html").as_uri() + "?q=ledger")
+        browser.wait("document.querySelectorAll('#search-results li a').length > 10", seconds=20)
+        assert "hush.Ledger" in browser.run("document.querySelector('#search-results').innerText")
+        assert browser.problems == []
+    finally:
+        browser.close()
