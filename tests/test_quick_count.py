@@ -61,6 +61,7 @@ def test_categories_of_pandas_come_from_rows_and_are_not_taken() -> None:
         ("income", (0, 120_000), 20, "[0, 6000)"),
         ("moved", (dt.date(2015, 1, 1), dt.date(2024, 12, 31)), 10, "2015"),
         ("moved", (dt.date(2024, 1, 1), dt.date(2024, 12, 31)), 12, "2024-01"),
+        ("moved", ("2024-01-01", pd.Timestamp("2024-12-31")), 12, "2024-01"),
     ],
 )
 def test_bounds_make_levels(column, bounds, size, first) -> None:
@@ -91,7 +92,13 @@ def test_a_schema_file_says_all(tmp_path) -> None:
     [
         (("sex",), {}, r"levels of 'sex' are not known.*levels=\{'sex': \['a', 'b'\]\}"),
         (("age", "sex"), {}, r"'age', 'sex'.*bounds=\{'age': \(0, 99\)\}"),
+        (("age", "sex", "moved"), {}, r"levels=\{'sex': \['a', 'b'\]\}.*bounds=|bounds=.*levels="),
         (("sex",), {"levels": {"sez": SEXES}}, "did you mean 'sex'"),
+        (("sex",), {"levels": {"region": ["North"], "sex": SEXES}}, "by which the call does not count"),
+        (("sex",), {"levels": SEXES}, "expected them by column"),
+        (("age",), {"bounds": (0, 99)}, "expected them by column"),
+        (("sex",), {"levels": {"sex": "female"}}, "expected a list"),
+        ((["sex", "age"],), {}, "one after the other"),
         (("sez",), {"levels": {"sez": SEXES}}, "did you mean 'sex'"),
         (("age",), {"bounds": {"age": 99}}, r"expected \(lowest, highest\)"),
         (("age",), {"bounds": {"age": (0, 9)}, "levels": {"age": [1]}}, "both levels and bounds"),

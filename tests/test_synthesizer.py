@@ -169,7 +169,14 @@ def test_y_becomes_the_label() -> None:
     [
         ({"label": "work"}, "did you mean 'works'"),
         ({"bounds": {"agge": (0, 9)}}, "did you mean 'age'"),
-        ({"levels": {"sex": ["f"]}}, "outside its declared levels"),
+        ({"levels": {"sex": ["f"]}}, "outside its declared levels.*list every value"),
+        ({"levels": {"sex": "f"}}, r"expected a list, such as"),
+        ({"levels": ["f", "m"]}, r"expected them by column, such as levels="),
+        ({"bounds": (0, 9)}, r"expected them by column, such as bounds="),
+        ({"bounds": {0: (0, 9)}}, "write its name as a text"),
+        ({"bounds": {"age": ("a", "b")}}, "expected two numbers"),
+        ({"bounds": {"joined": ("soon", "later")}}, r"expected days, such as \('2020-01-01'"),
+        ({"delta": None}, "'sex' can only be found by a budget of epsilon and delta"),
         ({"levels": {"age": [1]}, "bounds": {"age": (0, 9)}}, "keep one"),
         ({"max_rows_per_unit": 2}, "name it"),
         ({"schema": hush.datasets.people_schema(), "bounds": {"age": (0, 9)}}, "leave out levels= and bounds="),
@@ -192,3 +199,60 @@ def test_sampling_before_fitting_is_refused() -> None:
         hush.Synthesizer(epsilon=1.0).sample(10)
     with pytest.raises(SchemaError, match="no such column"):
         hush.Synthesizer(epsilon=1.0, label="x", ledger=False).fit(FRAME)
+
+
+def test_a_mistyped_setting_is_refused_by_the_call() -> None:
+    with pytest.raises(DataError, match="did you mean 'ledger'"):
+        hush.synthesize(FRAME, epsilon=1.0, ledgr="budget.db")
+
+
+def test_the_warning_about_the_ledger_names_the_line_of_the_caller() -> None:
+    for call in (
+        lambda: hush.synthesize(FRAME[["works"]], epsilon=1.0, quiet=True),
+        lambda: hush.Synthesizer(epsilon=1.0).fit(FRAME[["works"]]),
+    ):
+        with pytest.warns(UserWarning, match="nothing records") as caught:
+            call()
+        assert caught[0].filename == __file__
+
+
+def test_days_are_stated_as_texts_days_or_timestamps() -> None:
+    days = (("2021-03-01", "2023-02-01"), (pd.Timestamp("2021-03-01"), np.datetime64("2023-02-01")))
+    for bounds in days:
+        stated = hush.Synthesizer(epsilon=5.0, bounds={"joined": bounds}, ledger=False).fit(FRAME[["joined", "works"]])
+        assert (stated.schema_["joined.date"].start, stated.schema_["joined.date"].end) == (
+            dt.date(2021, 3, 1),
+            dt.date(2023, 2, 1),
+        )
+
+
+def test_stated_levels_take_missing_cells_where_the_type_has_them() -> None:
+    some = FRAME["sex"].astype("str").where(FRAME["age"] > 30)
+    frame = FRAME[["works"]].assign(sex=some, rank=np.arange(ROWS) % 3)
+    synthesizer = hush.Synthesizer(epsilon=5.0, levels={"sex": ["f", "m"], "rank": [0, 1, 2]}, ledger=False).fit(frame)
+    assert (synthesizer.schema_["sex"].missing, synthesizer.schema_["rank"].missing) == (True, False)
+    assert abs(synthesizer.sample(2000)["sex"].isna().mean() - some.isna().mean()) < 0.05
+    assert "sex: categorical, with the 2 levels given; cells may be missing" in synthesizer.assumed_
+
+
+def test_names_that_are_numbers_come_back_as_they_are() -> None:
+    frame = FRAME[["age", "works"]].set_axis([0, 1], axis=1)
+    rows = hush.Synthesizer(epsilon=5.0, bounds={"0": (18, 89)}, ledger=False).fit(frame).sample(20)
+    assert rows.columns.tolist() == [0, 1]
+
+
+def test_periods_are_days_and_come_back_as_periods() -> None:
+    frame = pd.DataFrame({"month": pd.period_range("2000-01", periods=240, freq="M").repeat(10)})
+    rows = hush.Synthesizer(epsilon=20.0, ledger=False).fit(frame).sample(500)
+    assert rows.dtypes["month"] == frame.dtypes["month"]
+    assert (rows["month"].min().year, rows["month"].max().year) == (2000, 2019)
+
+
+def test_an_index_with_names_is_left_out_and_said_so() -> None:
+    synthesizer = hush.Synthesizer(epsilon=5.0, ledger=False).fit(FRAME[["age", "works"]].set_index("age"))
+    assert any("reset_index()" in line for line in synthesizer.assumed_)
+
+
+def test_it_says_what_to_state_instead(fitted: hush.Synthesizer) -> None:
+    assert "Add bounds={'age': (lowest, highest)} and levels={'sex': [...]}" in " ".join(str(fitted).split())
+    assert "Advice" not in str(hush.Synthesizer(epsilon=5.0, ledger=False).fit(FRAME[["works"]]))

@@ -15,7 +15,8 @@ from hush.core.unit import ROW, Unit
 from hush.privacy.budget import Budget
 from hush.schema import Schema
 from hush.schema.column import Value
-from hush.schema.column_kinds import Categorical
+from hush.schema.discovery_draft import BOUNDS, LEVELS
+from hush.schema.stamps import Timestamp
 
 if TYPE_CHECKING:
     from hush.mechanisms.mechanism import Mechanism
@@ -28,6 +29,8 @@ NO_LEDGER = (
     "nothing records what this cost. All releases about the same people add up, so give ledger='budget.db' each time; "
     "hush then keeps the sum and stops at the limit that the first release sets"
 )
+
+DAYS_TO_FIND = '{"kind": "date", "bounds": "discover"}'  # what a schema file says about a column of days to be found
 
 
 def synthesize(
@@ -47,7 +50,7 @@ def synthesize(
 
     Privacy: (epsilon, delta) for adding or removing a row, or all rows of a unit up to their cap.
     """
-    synthesizer = Synthesizer(epsilon=epsilon, delta=delta, **known).fit(data)
+    synthesizer = Synthesizer(epsilon=epsilon, delta=delta).set_params(**known)._fit(data, None, callers=3)
     if not quiet:
         sys.stderr.write(f"{synthesizer}\n")
     return synthesizer.sample(rows)
@@ -114,6 +117,10 @@ class Synthesizer:
 
         `y`, if it is given, becomes one more column and the label.
         """
+        return self._fit(X, y, callers=3)
+
+    def _fit(self, X: Any, y: Any, *, callers: int) -> Self:
+        """`fit`, whose warning names the line so many calls away."""
         from hush.discovery.quick_release import plan_rows, quick_release
         from hush.tables import read
         from hush.tables.frame_types import FrameTypes
@@ -131,7 +138,7 @@ class Synthesizer:
             hint = f"did you mean {near!r}?" if near else "check its name"
             raise SchemaError(f"label={shown(label)}: no such column is used; {hint}")
         if self.ledger is None:
-            warnings.warn(NO_LEDGER, stacklevel=2)
+            warnings.warn(NO_LEDGER, stacklevel=callers)
 
         # A schema that says everything is planned for at once; else a part of the budget finds the rest.
         found: tuple[str, ...]
@@ -150,6 +157,7 @@ class Synthesizer:
         self.feature_names_in_ = [name for name in names if y is None or name != label]
         self.n_features_in_ = len(self.feature_names_in_)
         self._discovery_share = share
+        self._advice = None if isinstance(known, Schema) else _advice(known)
         self._types = types
         return self
 
@@ -183,12 +191,7 @@ class Synthesizer:
                 stated = stated.with_unit(Unit(column=column, max_rows=cap or stated.unit.max_rows))
             return stated, ()
         unit = ROW if self.unit is None else Unit(column=self.unit, max_rows=cap or 1)
-        if isinstance(self.levels, Mapping):
-            listed = {name: Categorical(name=name, values=tuple(values)) for name, values in self.levels.items()}
-            if twice := [name for name in listed if name in (known or {}) or name in (self.bounds or {})]:
-                raise SchemaError(f"column {twice[0]!r} is in levels and elsewhere; keep one")
-            known = {**(known or {}), **listed}
-        guess = guessed_draft(data, schema=known, bounds=self.bounds, unit=unit)
+        guess = guessed_draft(data, schema=known, bounds=self.bounds, levels=self.levels, unit=unit)
         return replace(guess.draft, open_unit=self.unit is not None and cap is None), guess.assumed
 
     # Parameters, as scikit-learn names them
@@ -220,6 +223,7 @@ class Synthesizer:
         lines = [("Budget", cost)]
         lines += [("Assumed" if index == 0 else "", text) for index, text in enumerate(self.assumed_)]
         lines += [("Found" if index == 0 else "", text) for index, text in enumerate(self.discovered_)]
+        lines += [("Advice", self._advice)] if self._advice else []
         return TextTable.facts(lines)
 
     def __str__(self) -> str:
@@ -234,6 +238,22 @@ class Synthesizer:
         from hush.render.markup import tag
 
         return self._table().html() if hasattr(self, "release_") else tag("code", repr(self))
+
+
+def _advice(draft: Draft) -> str | None:
+    """What to state so that less must be found; None if nothing was open that people can state."""
+    numbers = [column.name for column in draft.open_columns if BOUNDS in column.open]
+    listed = [column.name for column in draft.open_columns if LEVELS in column.open]
+    examples = [f"bounds={{{numbers[0]!r}: (lowest, highest)}}"] if numbers else []
+    examples += [f"levels={{{listed[0]!r}: [...]}}"] if listed else []
+    if not examples:
+        return None
+    told = (
+        f"State what you know about the columns: it costs nothing, and is exact. Add {' and '.join(examples)}, or more."
+    )
+    if stamps := [column.name for column in draft.open_columns if column.kind == Timestamp.kind]:
+        told += f" If {stamps[0]} holds days without times, add schema={{{stamps[0]!r}: {DAYS_TO_FIND}}}."
+    return told
 
 
 def _with_label(features: Any, label: Any, name: str | None) -> tuple[Any, str]:

@@ -322,6 +322,6 @@ def test_levels_and_rows_per_person_are_found_with_numbers_and_kept(tmp_path: Pa
     assert found.schema.discovery.max_rows == held.unit.provenance
     assert read_toml(found.schema.to_toml()) == found.schema
     # without a delta, or with too little of the budget, levels are refused before anything is charged
-    with pytest.raises(BudgetError, match="needs a budget of epsilon with delta"):
+    with pytest.raises(BudgetError, match="can only be found by a budget of epsilon and delta"):
         discover(table, open_draft, Budget(rho=0.1), ledger=tmp_path / "b.db")
     assert not (tmp_path / "b.db").exists()

@@ -191,22 +191,11 @@ def test_the_values_of_a_unit_that_count_are_stated_or_the_root_of_its_rows() ->
     assert values_per_unit(many, open_column(values_per_unit=7)) == 7
 
 
-@pytest.mark.parametrize(
-    ("budget", "message"),
-    [
-        (Budget(epsilon=1.0), "needs a budget of epsilon with delta, and this one is epsilon=1"),
-        (Budget(rho=0.1), "needs a budget of epsilon with delta"),
-        (
-            Budget(epsilon=1e-6, delta=1e-9),
-            "no value could be found that fewer than 1,000,000 units hold; use at least",
-        ),
-    ],
-)
-def test_budgets_that_find_nothing_are_told_before_any_charge(budget: Budget, message: str) -> None:
-    step = step_of(CITIES, budget=budget)
+def test_budgets_that_find_nothing_are_told_before_any_charge() -> None:
+    step = step_of(CITIES, budget=Budget(epsilon=1e-6, delta=1e-9))
     told = least_levels_cost(step, PLAIN)
     assert told is not None
-    assert message in told
+    assert "no value could be found that fewer than 1,000,000 units hold; use at least" in told
     assert not step.account.events
 
 

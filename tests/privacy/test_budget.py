@@ -239,3 +239,8 @@ def test_json_that_is_no_budget_is_refused(body):
 )
 def test_text(stated, text):
     assert str(Budget(**stated)) == text
+
+
+def test_a_delta_that_alone_exceeds_a_part_is_named() -> None:
+    with pytest.raises(BudgetError, match="or a smaller delta, such as 1e-9"):
+        Budget(epsilon=1.0, delta=0.5).part(Fraction(3, 20))

@@ -203,6 +203,13 @@ class DiscoveryJob:
             return
         account = Allowance(self.budget)
         step = self._step(opened, account, self._share_of_column, self.draft.unit)
+        if self.listed and not self.budget.approximate:
+            names = ", ".join(repr(column.name) for column in self.listed)
+            raise BudgetError(
+                f"the values of {names} can only be found by a budget of epsilon and delta, and this one is "
+                f"{self.budget}; delta bounds the chance that a value is shown which nobody knew: state one, such as "
+                "delta=1e-9 (--delta 1e-9), or list the values"
+            )
         problems = [least_levels_cost(step, column) for column in self.listed]
         if self.draft.open_unit:
             problems.append(least_max_rows_cost(self._step(opened, account, UNIT_SHARE, self.draft.unit)))

@@ -7,7 +7,7 @@ spent.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hush.core.errors import SchemaError, close_match, printable, shown
 from hush.core.unit import ROW, Unit
-from hush.schema.column import Column
+from hush.schema.column import Column, Value
 from hush.schema.column_kinds import Categorical, Date, Integer, Numeric
 from hush.schema.discovery_draft import (
     BINS,
@@ -32,6 +32,10 @@ from hush.schema.stamps import Stamp, Timestamp
 from hush.tables.column_profiles import UNKNOWN, UNSUPPORTED
 from hush.tables.dialects.dialect import is_a
 from hush.tables.drafting import declared_kinds, kind_from_name, names_a_unit, whole_source
+from hush.tables.frame_types import type_of
+from hush.tables.public_levels import check_stated, day_of
+
+MAY_BE_MISSING = "; cells may be missing"
 
 OPEN_ENTRIES: dict[str, dict[str, Any]] = {  # what is left open in a column of each kind
     "categorical": {LEVELS: DISCOVER},
@@ -58,6 +62,7 @@ def guessed_draft(
     *,
     schema: Schema | Mapping[str, Any] | None = None,
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    levels: Mapping[str, Iterable[Value]] | None = None,
     unit: Unit = ROW,
     table: str | None = None,
     query: str | None = None,
@@ -66,8 +71,8 @@ def guessed_draft(
 
     `schema` has columns that are known: a schema, whose unit is then protected, or a mapping of names to columns or to
     what their tables in a schema file hold, open entries included. `bounds` has the bounds of columns whose bins alone
-    are to be found, such as {"age": (0, 120)}. Columns whose names say that they are ids are left out, as are types
-    that hush cannot count.
+    are to be found, such as {"age": (0, 120)}, and `levels` the values of categories. Columns whose names say that they
+    are ids are left out, as are types that hush cannot count.
 
     Privacy: reads names and declared types, no row.
 
@@ -83,8 +88,11 @@ def guessed_draft(
         unit = stated
     elif stated not in (ROW, unit):
         raise SchemaError(f"unit = {shown(unit)} is not the unit of schema, {shown(stated)}; keep one")
-    given = dict(bounds or {})
-    for name in [*known, *given]:
+    given, listed = bounds or {}, levels or {}
+    check_stated(listed, given)
+    if twice := [name for name in (*given, *listed) if name in known or (name in given and name in listed)]:
+        raise SchemaError(f"column {twice[0]!r} is stated twice, in schema=, levels= or bounds=; keep one")
+    for name in [*known, *given, *listed]:
         if name not in source.columns:
             near = close_match(name, source.columns)
             hint = f"did you mean {near!r}?" if near else "check its spelling"
@@ -96,9 +104,13 @@ def guessed_draft(
         if name == unit.column:
             continue
         if name in known:
-            if name in given:
-                raise SchemaError(f"column {name!r} is in schema and in bounds; keep one")
             columns.append(known[name])
+            continue
+        if name in listed:
+            values, missing = tuple(listed[name]), not _never_missing(data, name)
+            columns.append(Categorical(name=name, values=values, missing=missing))
+            said = f"categorical, with the {len(values):,} levels given" + MAY_BE_MISSING * missing
+            assumed.append(f"{printable(name)}: {said}")
             continue
         if declared == UNSUPPORTED or (names_a_unit(name) and name not in given):
             reason = "hush cannot count its type" if declared == UNSUPPORTED else "its name says that it is an id"
@@ -115,15 +127,17 @@ def guessed_draft(
             entries.pop(BOUNDS, None)
             entries |= _bounded(name, kind, given[name])
             said += f", {_end(given[name][0])} to {_end(given[name][1])} as given"
-        if (levels := _declared_levels(data, name)) is not None:
-            columns.append(Categorical(name=name, values=levels, missing=True))
-            assumed.append(f"{printable(name)}: categorical, with the {len(levels):,} levels that its type declares")
+        if (declares := _declared_levels(data, name)) is not None:
+            columns.append(Categorical(name=name, values=declares, missing=True))
+            assumed.append(f"{printable(name)}: categorical, with the {len(declares):,} levels that its type declares")
             continue
         if not _never_missing(data, name):
             entries["missing"] = True
-            said += "; cells may be missing"
+            said += MAY_BE_MISSING
         columns.append(read_draft_column(name, entries))
         assumed.append(f"{printable(name)}: {said}")
+    if is_a(data, "pandas", "DataFrame") and any(name is not None for name in data.index.names):
+        assumed.append("The index of the frame: left out; frame.reset_index() makes it columns.")
     if unit.column is None:
         assumed.append("Protected: one row. If a person may have several rows, name the id column.")
     else:
@@ -145,6 +159,7 @@ def _known_columns(schema: Schema | Mapping[str, Any] | None) -> dict[str, Colum
 
 def _end(value: Any) -> str:
     """A bound as people write it, days such as 2020-01-31."""
+    value = day_of(value)
     return value.isoformat() if isinstance(value, dt.date) else shown(value)
 
 
@@ -154,19 +169,21 @@ def _bounded(name: str, kind: str, bounds: Any) -> dict[str, Any]:
         raise SchemaError(f"bounds of {name!r} = {shown(bounds)}: expected two values, such as (0, 120)")
     if kind in (Integer.kind, Numeric.kind):
         low, high = bounds
+        if isinstance(low, str) or isinstance(high, str):
+            raise SchemaError(f"bounds of {name!r} = {shown(bounds)}: expected two numbers, such as (0, 120)")
         if kind == Integer.kind:
             low, high = int(low), int(high)
         return {"low": low, "high": high, BINS: DISCOVER, "outside": "clamp"}
     if kind in ("date", "timestamp"):
-        if any(isinstance(end, str) for end in bounds):
+        start, end = map(day_of, bounds)
+        if not isinstance(start, dt.date) or not isinstance(end, dt.date):
             raise SchemaError(
-                f"bounds of {name!r} = {shown(bounds)}: expected days, such as (datetime.date(2020, 1, 1), "
-                "datetime.date(2020, 12, 31))"
+                f"bounds of {name!r} = {shown(bounds)}: expected days, such as ('2020-01-01', '2020-12-31')"
             )
-        return {"start": bounds[0], "end": bounds[1], "outside": "clamp"}
+        return {"start": start, "end": end, "outside": "clamp"}
     raise SchemaError(
-        f"bounds of {name!r}: its type makes the column {kind}, and such columns have no bounds; turn its texts into "
-        "numbers or days first, or declare the column in schema="
+        f"bounds of {name!r}: its type makes the column {kind}, and such columns have no bounds; list its values in "
+        "levels=, or turn its texts into numbers or days first"
     )
 
 
@@ -185,5 +202,6 @@ def _never_missing(data: Any, name: str) -> bool:
     if isinstance(data, pa.Table):
         return not data.schema.field(name).nullable
     if is_a(data, "pandas", "DataFrame"):
-        return getattr(data[name].dtype, "kind", "O") in "iub" and not hasattr(data[name].dtype, "na_value")
+        kind = type_of(data, name)
+        return getattr(kind, "kind", "O") in "iub" and not hasattr(kind, "na_value")
     return False

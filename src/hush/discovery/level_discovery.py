@@ -104,12 +104,6 @@ def values_per_unit(step: DiscoveryStep, column: OpenColumn) -> int:
 def least_levels_cost(step: DiscoveryStep, column: OpenColumn) -> str | None:
     """Why the share can find no level, with the budget that would do; None if it can. Reads and charges nothing."""
     budget = step.account.budget
-    if not budget.approximate:
-        return (
-            f'column {column.name!r}: levels = "discover" needs a budget of epsilon with delta, and this one is '
-            f"{budget}: a value that nobody knew can only be shown with a small chance of harm, which delta bounds; "
-            "state one, such as --delta 1e-9, or list the values"
-        )
     most = values_per_unit(step, column)
     keys = most * (2 if step.neighbours is Neighbours.REPLACE else 1)
     if step.delta < LEAST_DELTA * keys:

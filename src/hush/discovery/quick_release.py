@@ -32,7 +32,7 @@ from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import Entropy
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
 from hush.privacy.measurement import Measurement
-from hush.privacy.noise import law_costing
+from hush.privacy.noise import LEAST_STDDEV, law_costing
 from hush.privacy.sensitivity import Neighbours, Sensitivity
 from hush.release.release import Release
 from hush.schema.discovery_draft import Draft, OpenColumn
@@ -207,7 +207,11 @@ def evidence_of(schema: Schema, draft: Draft) -> list[Measurement]:
     opened = {column.name for column in draft.open_columns}
     found = [(c.name, c.discovered) for c in schema if c.discovered is not None and c.source in opened]
     return [
-        Measurement((name,), np.array(kept.rows, dtype=np.float64), math.sqrt(np.mean(np.square(kept.stddev))))
+        Measurement(
+            (name,),
+            np.array(kept.rows, dtype=np.float64),
+            max(math.sqrt(np.mean(np.square(kept.stddev))), LEAST_STDDEV),
+        )
         for name, kept in found
         if len(kept.rows) == schema[name].size
     ]

@@ -269,7 +269,10 @@ class Budget:
             if part.fixed_limit <= limit:
                 return part
             short -= unit
-        raise BudgetError(f"{self} has no part of {float(share):g}: it would be zero; use a larger share")
+        raise BudgetError(
+            f"{self} has no part of {float(share):g}: it would be zero; use a larger share"
+            + (", or a smaller delta, such as 1e-9" if self.delta else "")
+        )
 
     def to_dict(self) -> dict[str, float]:
         """The budget as it was stated, for JSON, which keeps every bit of a float.

@@ -77,7 +77,7 @@ class SchemaSection:
 
     def day(self, key: str, advice: str) -> dt.date:
         """A required date."""
-        rule = "expected a date without quotes, such as 2020-01-31"
+        rule = "expected a date, such as 2020-01-31 (without quotes), in Python datetime.date(2020, 1, 31)"
         value = self._typed(dt.date, key, self.require(key, advice), rule)
         return value if not isinstance(value, dt.datetime) else self.refuse(key, rule)
 

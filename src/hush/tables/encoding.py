@@ -114,7 +114,7 @@ def refusal(column: Column) -> str:
     """The message for refused values of a column; it does not say which, where, or how many."""
     remedies, part = [], column.part
     if part is None and isinstance(column, Categorical) and not column.other:
-        remedies.append("add other = true")
+        remedies += ["list every value", "add other = true"]
     if part is None and isinstance(column, Integer | Numeric | Date) and column.outside is Outside.REFUSE:
         remedies.append('set outside = "clamp"')
     if part is not None and not part.stamp.clamps and not isinstance(part.stamp, TimeOfDay):

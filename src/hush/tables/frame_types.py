@@ -6,7 +6,7 @@ Privacy: types are public facts, but the categories of a categorical type come f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import pyarrow as pa
@@ -28,13 +28,15 @@ class FrameTypes:
 
     library: str  # "pandas", "polars" or "pyarrow"
     types: Mapping[str, Any]
+    labels: Mapping[str, Any] = field(default_factory=dict)  # what pandas calls the columns, which need not be texts
 
     @classmethod
     def of(cls, data: Any) -> Self:
         """The types of a frame; what is no frame of pandas or polars gets Arrow tables."""
         if is_a(data, "pandas", "DataFrame"):
             listed = zip(map(str, data.columns), data.dtypes, strict=True)
-            return cls("pandas", {name: CATEGORY if kind.name == CATEGORY else kind for name, kind in listed})
+            types = {name: CATEGORY if kind.name == CATEGORY else kind for name, kind in listed}
+            return cls("pandas", types, {str(label): label for label in data.columns})
         if is_a(data, "polars", "DataFrame"):
             kinds = dict(data.schema)
             return cls("polars", {n: CATEGORY if str(k).startswith("Categorical") else k for n, k in kinds.items()})
@@ -46,7 +48,7 @@ class FrameTypes:
             frame = rows.to_pandas(ignore_metadata=True)
             for name in frame.columns:
                 frame[name] = _pandas_column(frame[name], self.types.get(name))
-            return frame
+            return frame.rename(columns=self.labels)
         if self.library == "polars":
             import polars as pl
 
@@ -59,6 +61,13 @@ class FrameTypes:
                 casts.append(column if kind is None else column.cast(pl.Categorical if kind == CATEGORY else kind))
             return frame.select(casts)
         return rows.replace_schema_metadata(None)
+
+
+def type_of(data: Any, name: str) -> Any:
+    """The type of a column of a frame, as the library of the frame states it."""
+    if is_a(data, "pandas", "DataFrame"):
+        return data.dtypes.iloc[[str(label) for label in data.columns].index(name)]
+    return data.schema[name] if is_a(data, "polars", "DataFrame") else data.schema.field(name).type
 
 
 def _pandas_column(values: Any, kind: Any) -> Any:

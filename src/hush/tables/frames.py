@@ -229,6 +229,8 @@ def _pandas_column(series: Any, name: str, spell: Spelling) -> ArrowColumn:
         return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int64), mask=codes < 0), texts)
     if kind == "object":
         return _object_column(series.to_numpy(), name, spell)
+    if kind.startswith("period"):  # stored as numbers of periods since 1970, which mean nothing by themselves
+        return _pandas_column(series.dt.start_time, name, spell)
     if kind.startswith("Sparse"):
         return _pandas_column(series.sparse.to_dense(), name, spell)
     if kind in {"float128", "float96", "longdouble"}:

@@ -5,16 +5,18 @@ Privacy: reads types, never rows. What no type and no argument says is refused, 
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import pyarrow as pa
+import numpy as np
 
-from hush.core.errors import DataError, SchemaError, shown
+from hush.core.errors import DataError, SchemaError, close_match, shown
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside, Schema
 from hush.schema.column import Value
 from hush.tables.dialects.dialect import is_a
+from hush.tables.frame_types import type_of
 from hush.tables.frames import recognised
 from hush.tables.sources import find_column
 
@@ -43,9 +45,13 @@ def public_schema(
     Domain({'sex': 2, 'age': 100})
     """
     # Check the names: every stated column must be asked for, and the frame must have every one.
+    check_stated(levels, bounds)
     for key, stated in (("levels", levels), ("bounds", bounds)):
         for name in stated:
-            find_column(name, columns, f"the call counts by {', '.join(columns)}; {key}")
+            if name not in columns:
+                near = close_match(name, columns)
+                hint = f"did you mean {near!r}?" if near else "name the column too, or leave it out"
+                raise DataError(f"{key}= states {name!r}, by which the call does not count; {hint}")
     frame = recognised(source)
     if frame is not None:
         for name in columns:
@@ -56,29 +62,64 @@ def public_schema(
     unknown: list[str] = []
     for name in columns:
         rest: dict[str, Any] = {"name": name, "missing": missing}
-        kept = None if frame is None else _type_levels(source, name)
+        kind: Any = None if frame is None else type_of(source, name)
         if name in levels and name in bounds:
             raise SchemaError(f"column {name!r} has both levels and bounds; keep one")
         if name in levels:
             made.append(Categorical(values=tuple(levels[name]), **rest))
         elif name in bounds:
             made.append(_bounded(bounds[name], **rest))
-        elif kept is bool:
+        elif str(kind).lower() in ("bool", "boolean"):
             made.append(Boolean(**rest))
-        elif kept is not None:
-            made.append(Categorical(values=tuple(kept), **rest))
+        elif is_a(kind, "polars", "Enum"):
+            made.append(Categorical(values=tuple(kind.categories.to_list()), **rest))
         else:
             unknown.append(name)
     if unknown:
-        number = frame is not None and _holds_numbers(source, unknown[0])
-        example = f"bounds={{{unknown[0]!r}: (0, 99)}}" if number else f"levels={{{unknown[0]!r}: ['a', 'b']}}"
-        if frame is not None and _type_name(source, unknown[0]) == "category":
-            example = f"levels={{{unknown[0]!r}: frame[{unknown[0]!r}].cat.categories}} if its categories are"
+        examples = [_example(name, None if frame is None else type_of(source, name)) for name in unknown]
+        told = [f"{key}={{{', '.join(e for k, e in examples if k == key)}}}" for key in dict(examples)]
         raise SchemaError(
             f"the levels of {', '.join(map(repr, unknown))} are not known, and taking them from the rows would give "
-            f"rows away; state what is public, such as {example}, or give schema="
+            f"rows away; state what is public, such as {', '.join(told)}, or give schema="
         )
     return Schema(made)
+
+
+def _example(name: str, kind: Any) -> tuple[str, str]:
+    """How to state what a column of a type may hold: the argument, and an example of its entry."""
+    if str(kind).lower() == "category":
+        return "levels", f"{name!r}: frame[{name!r}].cat.categories"
+    if _holds(kind, "date", "timestamp"):
+        return "bounds", f"{name!r}: ('2020-01-01', '2020-12-31')"
+    if _holds(kind, "float", "double", "int", "decimal"):
+        return "bounds", f"{name!r}: (0, 99)"
+    return "levels", f"{name!r}: ['a', 'b']"
+
+
+def check_stated(levels: Any, bounds: Any) -> None:
+    """Refuse levels and bounds that are not given by column, and levels that are no list."""
+    for key, stated, example in (("levels", levels, "['female', 'male']"), ("bounds", bounds, "(0, 120)")):
+        if not isinstance(stated, Mapping):
+            raise SchemaError(f"{key}={shown(stated)}: expected them by column, such as {key}={{'COLUMN': {example}}}")
+    for name in (*levels, *bounds):
+        if not isinstance(name, str):
+            raise SchemaError(f"column {shown(name)}: write its name as a text, such as '{shown(name)}'")
+    for name, values in levels.items():
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            raise SchemaError(f"levels of {name!r} = {shown(values)}: expected a list, such as ['female', 'male']")
+
+
+def day_of(value: Any) -> Any:
+    """The day that a text such as 2020-01-31, a timestamp or a datetime64 states; any other value as it is.
+
+    >>> day_of("2020-01-31"), day_of(dt.datetime(2020, 1, 31, 8)), day_of("soon")
+    (datetime.date(2020, 1, 31), datetime.date(2020, 1, 31), 'soon')
+    """
+    value = value.astype("datetime64[D]").item() if isinstance(value, np.datetime64) else value
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return dt.date.fromisoformat(value)
+    return value.date() if isinstance(value, dt.datetime) else value
 
 
 def _bounded(stated: Bounds, *, name: str, **rest: Any) -> Column:
@@ -88,11 +129,11 @@ def _bounded(stated: Bounds, *, name: str, **rest: Any) -> Column:
     """
     if not isinstance(stated, Sequence) or isinstance(stated, str) or len(stated) not in (2, 3):
         raise SchemaError(f"bounds of {name!r}: {shown(stated)}: expected (lowest, highest) or (lowest, highest, bins)")
-    low, high, *bins = stated
+    low, high, *bins = map(day_of, stated)
     if isinstance(low, str) or isinstance(high, str):
         raise SchemaError(
             f"bounds of {name!r}: {shown(stated)}: expected numbers, such as (0, 99), or days, such as "
-            "(datetime.date(2020, 1, 1), datetime.date(2020, 12, 31))"
+            "('2020-01-01', '2020-12-31')"
         )
     rest |= {"name": name, "outside": Outside.CLAMP}
     if isinstance(low, dt.date) and isinstance(high, dt.date):
@@ -109,33 +150,19 @@ def _bounded(stated: Bounds, *, name: str, **rest: Any) -> Column:
     return Numeric.equal_width(low=low, high=high, bins=bins[0] if bins else DEFAULT_BINS, **rest)
 
 
-def _type_levels(source: Any, name: str) -> list[Value] | type[bool] | None:
-    """The levels that the type of a column holds; bool for a column of booleans, None if the type holds none."""
-    if is_a(source, "pandas", "DataFrame"):
-        kind = source[name].dtype
-        return bool if kind.name in ("bool", "boolean") else None
-    if is_a(source, "polars", "DataFrame"):
-        kind = source.schema[name]
-        if str(kind) == "Boolean":
-            return bool
-        return kind.categories.to_list() if is_a(kind, "polars", "Enum") else None
-    return bool if pa.types.is_boolean(source.schema.field(name).type) else None
-
-
-def _holds_numbers(source: Any, name: str) -> bool:
-    return any(word in _type_name(source, name) for word in ("int", "float", "double"))
-
-
-def _type_name(source: Any, name: str) -> str:
-    """The name of the type of a column, in lower case."""
-    if is_a(source, "pandas", "DataFrame"):
-        return str(source[name].dtype).lower()
-    return str(source.schema[name] if is_a(source, "polars", "DataFrame") else source.schema.field(name).type).lower()
+def _holds(kind: Any, *words: str) -> bool:
+    """Whether the name of a type has one of some words."""
+    return any(word in str(kind).lower() for word in words)
 
 
 def check_columns(columns: Sequence[str]) -> None:
     """Refuse no columns, columns that are no names, and a column twice."""
-    if not columns or not all(isinstance(name, str) for name in columns):
-        raise DataError(f"columns {shown(columns)}: name at least one column, such as hush.count(df, 'sex', ...)")
+    if not columns:
+        raise DataError("no column is named; name at least one column, such as hush.count(df, 'sex', epsilon=0.5)")
+    if not all(isinstance(name, str) for name in columns):
+        raise DataError(
+            f"columns {shown(columns)}: write their names one after the other, such as "
+            "hush.count(df, 'sex', 'age', epsilon=0.5)"
+        )
     if len(set(columns)) < len(columns):
         raise DataError(f"columns {shown(columns)}: a column is named twice; name each once")

@@ -75,7 +75,10 @@ def test_valid_files(engine, content, expected, tmp_path) -> None:
         (b"x,y\n1,hunter2\xe9\n", "not UTF-8 text; convert it"),
         (b"x,y,\xe9\n1,hunter2,1\n", "not UTF-8 text; convert it"),
         ("x,y\n1,hunter2\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
-        (b"x,y\n1,hunter2\n", "column 'y' holds values outside its declared levels (how many is private); add other"),
+        (
+            b"x,y\n1,hunter2\n",
+            "column 'y' holds values outside its declared levels (how many is private); list every value, add other",
+        ),
         (b"x,y\n9,a\n", "column 'x' holds values outside its declared levels"),
         (b"x,y\n1.5,a\n", "column 'x' holds values outside its declared levels"),
         (b"x,y\nhunter2,a\n", "column 'x' holds values outside its declared levels"),

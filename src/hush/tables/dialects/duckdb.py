@@ -210,6 +210,8 @@ class DuckDB(Dialect):
         """A source over Arrow data, whose columns get these names."""
         once, whole = isinstance(frame, pa.RecordBatchReader), isinstance(frame, pa.Table)
         sample: Any = frame if whole else frame.schema.empty_table()
+        if not columns:
+            raise DataError(f"{name} has no columns; expected at least one")
         failed = f"{name} holds a type that cannot be read; convert it to text, numbers or dates"
         session = attempt(lambda: self.open_session(connection, {FRAME: sample}), failed)
         select = f"SELECT * FROM {FRAME}"
