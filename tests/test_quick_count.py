@@ -37,6 +37,19 @@ def test_it_costs_what_it_says_and_the_ledger_knows(tmp_path) -> None:
     assert any("ledger=" in note for note in hush.count(FRAME, "sex", epsilon=0.5, levels={"sex": SEXES}).notes)
 
 
+def test_after_gaussian_noise_a_delta_makes_room_where_pure_epsilon_has_none(tmp_path) -> None:
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=2.0, delta=1e-9))
+    rows = FRAME[["age", "employed"]]
+    hush.synthesize(rows, epsilon=1.0, bounds={"age": (0, 99)}, ledger=ledger, quiet=True)
+    left = ledger.remaining
+    with pytest.raises(BudgetError, match=r"with hush\.count, add delta=1e-9"):
+        hush.count(rows, "employed", epsilon=0.5, ledger=ledger)
+    assert ledger.remaining == left
+    answers = hush.count(rows, "employed", epsilon=0.5, delta=1e-9, ledger=ledger)
+    assert ledger.remaining < left
+    assert any("epsilon=0.5, delta=1e-09" in note for note in answers.notes)
+
+
 def test_types_that_hold_levels_need_none() -> None:
     frame = pl.DataFrame({"sex": pl.Series(["f", "f"], dtype=pl.Enum(["f", "m", "x"])), "in": [True, False]})
     answers = hush.count(frame, "sex", "in", epsilon=50.0)

@@ -10,7 +10,7 @@ from typing import Any
 from hush.core.errors import SchemaError
 from hush.planning import plan
 from hush.privacy.budget import Budget
-from hush.privacy.ledger import Ledger
+from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
 from hush.release.answers import Answers
 from hush.schema import Schema
 from hush.schema.column import Value
@@ -67,9 +67,11 @@ def count(
     # One table, planned, measured and answered.
     asked = Workload.marginals(table.domain, [columns])
     planned = plan(asked, budget, schema=table.schema)
-    answers = planned.release(table, ledger=ledger, name=f"count by {', '.join(columns)}").marginal(
-        *columns, level=level
-    )
+    name, book = f"count by {', '.join(columns)}", None if ledger is None else open_ledger(ledger, budget)
+    account = open_account(budget, book, release=name, terms=terms_of(planned.neighbours, table.unit))
+    if planned.alternative is not None and not planned.payable(account):
+        planned = planned.alternative  # Laplace noise for the whole epsilon does not add up with what was spent
+    answers = planned.release(table, ledger=book, name=name).marginal(*columns, level=level)
     notes = [f"this table cost {planned.budget}."]
     if table.unit.column is None:
         notes.append("it protects one row; if a person may have several rows, name the id column with unit=.")

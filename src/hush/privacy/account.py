@@ -23,7 +23,9 @@ from hush.privacy.privacy_filter import Filter
 
 LARGEST_SUGGESTED_CAP = 1e6  # a higher cap promises nothing, so messages never suggest one
 MOST_REPLAYED = 50  # charges that are replayed for several larger caps
-WITH_GAUSSIAN = "plan with Gaussian noise, such as mechanism='residual' or --mechanism residual"
+WITH_GAUSSIAN = (
+    "plan with Gaussian noise, such as mechanism='residual' or --mechanism residual; with hush.count, add delta=1e-9"
+)
 
 
 class Account(Protocol):
