@@ -109,8 +109,11 @@ def test_a_release_and_its_plan_plot_themselves() -> None:
     several = release.sql(
         "SELECT sex, COUNT(*) AS n, COUNT(*) FILTER (WHERE region = 'North') AS north FROM t GROUP BY 1"
     )
-    with pytest.raises(QueryError, match=r"answers\['n'\]\.plot\(\)"):
-        several.plot()
+    panels = several.plot()
+    assert [panel.get_title(loc="left").split(" by ")[0] for panel in panels] == ["n", "north"]
+    assert [len(panel.patches) for panel in panels] == [2, 2]
+    with pytest.raises(QueryError, match=r"answers\['n'\]\.plot\(axes=...\)"):
+        several.plot(axes=panels[0])
     assert len(several["n"].plot().patches) == 2
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hush.core.errors import QueryError
 from hush.core.validation import check_choice
-from hush.render.plots import COLOURS, Series, plain_text, plot_bars, plot_lines, plot_shades
+from hush.render.plots import COLOURS, Series, new_panels, plain_text, plot_bars, plot_lines, plot_shades
 from hush.schema import Categorical
 from hush.schema.column import MISSING_LABEL, OTHER_LABEL
 
@@ -25,16 +26,21 @@ MOST_BARS = 60
 
 
 def plot_answers(answers: Answers, *, kind: str = "auto", axes: Any = None) -> Any:
-    """The matplotlib axes with the answers and their intervals."""
-    # Plots show one value of at most two columns.
+    """The matplotlib axes with the answers and their intervals; of several values, an array with the axes of each."""
+    # Plots show at most two columns.
     check_choice(QueryError, "kind", kind, KINDS)
     if len(answers.groups) > 2:
         columns = ", ".join(group.name for group in answers.groups)
         raise QueryError(f"a plot shows at most two columns, and the answers have {columns}; ask for two of them")
-    if len(answers.quantities) > 1:
-        raise QueryError(f"a plot shows one value; choose one, such as answers[{answers.names[0]!r}].plot()")
     if not len(answers):
         raise QueryError("the answers have no rows, so there is nothing to plot")
+    if len(answers.quantities) > 1:
+        if axes is not None:
+            raise QueryError(f"axes= shows one value; choose one, such as answers[{answers.names[0]!r}].plot(axes=...)")
+        panels = new_panels(len(answers.quantities))
+        for quantity, panel in zip(answers.quantities, panels, strict=True):
+            plot_answers(replace(answers, quantities=(quantity,)), kind=kind, axes=panel)
+        return panels
 
     # The column with more levels goes along the axis, an ordered one first; the other one has a series for each level.
     groups = sorted(answers.groups, key=lambda group: (len(set(group.codes.tolist())), _ordered(group)), reverse=True)

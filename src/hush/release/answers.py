@@ -454,7 +454,7 @@ class Answers:
         return self.cells(HTML_ROWS).html()
 
     def plot(self, *, kind: str = "auto", axes: Any = None) -> Any:
-        """The answers with their intervals as a matplotlib plot, whose axes are returned.
+        """The answers with their intervals as a matplotlib plot, whose axes are returned, one for each value.
 
         `kind` is "bars", "lines" (with bands) or "shades" (a table of two columns, hatched where the interval contains
         zero); "auto" chooses by the columns. Needs matplotlib: `pip install 'hush[plots]'`.

@@ -41,14 +41,20 @@ class Series:
         return np.nan_to_num(np.maximum([self.estimate - self.lower, self.upper - self.estimate], 0.0))
 
 
+def new_panels(count: int, *, width: float = WIDTH, height: float = 4.0) -> Any:
+    """An array of axes below each other, in a new figure."""
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise HushError("plots need matplotlib, which is not installed; run pip install 'hush[plots]'") from None
+    _, panels = pyplot.subplots(count, figsize=(width, height * count), layout="constrained", dpi=110, squeeze=False)
+    return panels[:, 0]
+
+
 def new_axes(axes: Any, *, width: float = WIDTH, height: float = 4.0) -> Any:
     """The given axes, or those of a new figure, in the style of all plots."""
     if axes is None:
-        try:
-            from matplotlib import pyplot
-        except ImportError:
-            raise HushError("plots need matplotlib, which is not installed; run pip install 'hush[plots]'") from None
-        _, axes = pyplot.subplots(figsize=(width, height), layout="constrained", dpi=110)
+        (axes,) = new_panels(1, width=width, height=height)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(SOFT)
