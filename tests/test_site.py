@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -55,6 +58,17 @@ def test_a_page_prints_what_it_shows(name: str, tmp_path: Path) -> None:
         shape(example.shown) for example in ran if example.shown is not None
     ]
     assert ran
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
+def test_the_code_in_r_runs(tmp_path: Path) -> None:
+    page = (DOCS / "use-from-r.md").read_text(encoding="utf-8")
+    list(examples(page, tmp_path))
+    code = re.findall(r"^```r\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    checks = "stopifnot(nrow(jobs) == 2, nrow(rows) == 1000, is.logical(rows$employed), nrow(plan$tables) == 29)"
+    (tmp_path / "page.R").write_text("\n".join([*code, checks]), encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["Rscript", "page.R"], cwd=tmp_path, env=os.environ | {"PATH": path}, check=True, timeout=60)
 
 
 def test_other_words_and_other_lines_are_noticed() -> None:
@@ -146,10 +160,8 @@ def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.browser
 def test_the_site_builds_without_warnings_and_is_searched_from_disk(tmp_path: Path) -> None:
-    from subprocess import run
-
     words = ("--fail-on-warning", "--keep-going", "--quiet", "--builder", "html", str(DOCS), str(tmp_path / "site"))
-    done = run([sys.executable, "-m", "sphinx", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "sphinx", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     outside = {
         link
