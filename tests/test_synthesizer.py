@@ -256,3 +256,19 @@ def test_an_index_with_names_is_left_out_and_said_so() -> None:
 def test_it_says_what_to_state_instead(fitted: hush.Synthesizer) -> None:
     assert "Add bounds={'age': (lowest, highest)} and levels={'sex': [...]}" in " ".join(str(fitted).split())
     assert "Advice" not in str(hush.Synthesizer(epsilon=5.0, ledger=False).fit(FRAME[["works"]]))
+
+
+def test_a_ledger_without_delta_for_what_must_be_found_refuses_before_any_charge(tmp_path) -> None:
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=5.0, delta=1e-9))
+    frame = FRAME[["sex", "works"]]
+    settings = {"epsilon": 0.5, "rows": 10, "quiet": True, "ledger": ledger}
+    for _ in range(2):
+        hush.synthesize(frame, **settings)
+    left = ledger.remaining
+    with pytest.raises(
+        BudgetError, match="state the values instead of finding them, give this release a smaller delta"
+    ):
+        hush.synthesize(frame, **settings)
+    assert ledger.remaining == left
+    hush.synthesize(frame, delta=1e-11, **settings)
+    hush.synthesize(frame, levels={"sex": ["f", "m"]}, **settings)

@@ -31,7 +31,7 @@ from hush.discovery.unit_discovery import discover_max_rows, least_max_rows_cost
 from hush.mechanisms.release_job import check_charged
 from hush.privacy.account import Allowance, used_up
 from hush.privacy.budget import Budget
-from hush.privacy.events import compose
+from hush.privacy.events import RareKeyEvent, compose
 from hush.privacy.exact_sampling import Entropy
 from hush.privacy.gate import Gate, MarginalQuery, Request
 from hush.privacy.gaussian_filter import EVENTS_DELTA
@@ -120,6 +120,9 @@ class DiscoveryJob:
         with opened.snapshot():
             checked = self._checked_table(opened)
             account, book = self._open_account()
+            if (self.listed or self.pointed) and self.budget.delta and self.resume is None:
+                all_values = RareKeyEvent(DELTA_SHARE * Fraction(self.budget.delta), 1)
+                account.require(all_values)
             try:
                 self._measure(opened, checked, account, book)
             except KeyboardInterrupt:

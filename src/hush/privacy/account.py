@@ -273,5 +273,6 @@ def _delta_refusal(charged: Filter, cost: Cost) -> str:
         return f"a charge of {needed} together with other noise does not fit; charge the two one after another"
     return (
         f"a charge of {needed} exceeds the {float(left):.6g} left for events with a delta of their own; a budget keeps "
-        "a part of its delta for them, and all of it if they are charged before all others"
+        "a part of its delta for them, and all of it if they are charged before all others; state the values instead "
+        "of finding them, give this release a smaller delta, or the cap a larger one"
     )
