@@ -37,6 +37,19 @@ def test_a_bar_is_shown_at_a_terminal(monkeypatch) -> None:
     assert bars._bars == []
 
 
+def test_a_notebook_without_widgets_shows_no_bar(monkeypatch) -> None:
+    terminal = at_a_terminal(monkeypatch)  # as the streams of a notebook say
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    monkeypatch.setattr(bars, "find_spec", lambda name: None)
+    with progress_bar("fitting") as progress:
+        progress(0.5)
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr(bars, "find_spec", lambda name: sys)
+    with progress_bar("fitting") as progress:
+        progress(0.5)
+    assert "fitting" in terminal.getvalue()
+
+
 def test_short_work_shows_no_bar(monkeypatch) -> None:
     terminal = at_a_terminal(monkeypatch)
     with progress_bar("fitting", after=3600.0) as progress:

@@ -18,11 +18,13 @@ _bars: list[Any] = []  # the bar on the screen; there is room for one
 def progress_bar(label: str, *, after: float = 0.0) -> Iterator[Callable[[float], None]]:
     """A bar on stderr: yields a function to call with the fraction done.
 
-    The bar appears with the first fraction later than `after` seconds. Nothing is shown if stderr is no terminal and
-    there is no notebook with ipywidgets, or while another bar is shown.
+    The bar appears with the first fraction later than `after` seconds. Nothing is shown if stderr is no terminal, in a
+    notebook without ipywidgets, or while another bar is shown.
     """
-    in_notebook = "ipykernel" in sys.modules and find_spec("ipywidgets") is not None
-    if not (sys.stderr.isatty() or "FORCE_COLOR" in os.environ or in_notebook):
+    visible = sys.stderr.isatty() or "FORCE_COLOR" in os.environ
+    if "ipykernel" in sys.modules:  # a notebook says that it is a terminal, and without ipywidgets the bar is a warning
+        visible = find_spec("ipywidgets") is not None
+    if not visible:
         yield lambda fraction: None
         return
     start, shown = time.monotonic(), list[Any]()
