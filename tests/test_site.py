@@ -32,6 +32,7 @@ PAGES = [
         "index.md",
         "tutorial.md",
         "tutorial-studio.md",
+        "rows-of-a-frame.md",
         "which-epsilon.md",
         "error-bars.md",
         "use-from-r.md",
