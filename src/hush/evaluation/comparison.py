@@ -254,9 +254,14 @@ def compare(
 def _check_sources(real: Table, synthetic: Table | Release | Model) -> None:
     """Refuse anything but tables, releases and models, and schemas that differ."""
     if isinstance(real, Release | Model) or not hasattr(real, "counts"):
-        raise DataError(f"real: expected a table of the private rows, got {type(real).__name__}; use hush.read")
+        raise DataError(
+            f"real: expected a table of the private rows, got {type(real).__name__}; write hush.read(rows, schema)"
+        )
     if not isinstance(synthetic, Release | Model) and not hasattr(synthetic, "counts"):
-        raise DataError(f"synthetic: expected a table, a release or a model, got {type(synthetic).__name__}")
+        given = type(synthetic).__name__
+        raise DataError(
+            f"synthetic: expected a table, a release or a model, got {given}; write hush.read(rows, schema)"
+        )
     check_schemas(real.schema, synthetic.schema)
 
 
