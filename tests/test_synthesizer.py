@@ -226,6 +226,17 @@ def test_days_are_stated_as_texts_days_or_timestamps() -> None:
         )
 
 
+def test_objects_and_texts_with_bounds_of_days_are_days() -> None:
+    days = [dt.date(2020, 1, 1) + dt.timedelta(days=i % 700) for i in range(ROWS)]
+    for column in (days, list(map(str, days))):
+        bounds = {"born": ("2020-01-01", "2021-12-31")}
+        stated = hush.Synthesizer(epsilon=5.0, bounds=bounds, ledger=False).fit(pd.DataFrame({"born": column}))
+        assert stated.schema_["born"].kind == "date"
+        assert (
+            "born: date, as its bounds say, 2020-01-01 to 2021-12-31 as given; cells may be missing" in stated.assumed_
+        )
+
+
 def test_stated_levels_take_missing_cells_where_the_type_has_them() -> None:
     some = FRAME["sex"].astype("str").where(FRAME["age"] > 30)
     frame = FRAME[["works"]].assign(sex=some, rank=np.arange(ROWS) % 3)

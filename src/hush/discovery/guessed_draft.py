@@ -121,8 +121,10 @@ def guessed_draft(
         by_name = kind_from_name(name)
         named = declared == UNKNOWN or (declared == Categorical.kind and by_name in (Date.kind, Timestamp.kind))
         kind = by_name if named else declared
-        entries = {"kind": kind, **OPEN_ENTRIES[kind]}
         said = f"{kind}, judged by its name" if named else f"{kind}, as its type says"
+        if kind == Categorical.kind and _are_days(given.get(name)):
+            kind, said = Date.kind, f"{Date.kind}, as its bounds say"
+        entries = {"kind": kind, **OPEN_ENTRIES[kind]}
         if name in given:
             entries.pop(BOUNDS, None)
             entries |= _bounded(name, kind, given[name])
@@ -161,6 +163,11 @@ def _end(value: Any) -> str:
     """A bound as people write it, days such as 2020-01-31."""
     value = day_of(value)
     return value.isoformat() if isinstance(value, dt.date) else shown(value)
+
+
+def _are_days(bounds: Any) -> bool:
+    """Whether bounds are two days."""
+    return isinstance(bounds, tuple | list) and all(isinstance(day_of(end), dt.date) for end in bounds)
 
 
 def _bounded(name: str, kind: str, bounds: Any) -> dict[str, Any]:
