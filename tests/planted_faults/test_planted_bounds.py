@@ -65,6 +65,11 @@ def quantile_not_trimmed(patch: Patch) -> None:
     patch.setattr(found_range, "_first_held", lambda rows, noisy, chance, most: true(rows, noisy, chance, 0.0))
 
 
+def noise_taken_for_no_rows(patch: Patch) -> None:
+    """A second grid leaves out every level that does not show rows by itself."""
+    patch.setattr(found_range, "NARROWED", 1.0)
+
+
 def variance_forgotten(patch: Patch) -> None:
     """What noise adds to a deviation is not subtracted."""
     true = found_bins._run_costs
@@ -102,6 +107,9 @@ BUGS = {
         {"law": DiscreteGaussian(Fraction(400)), "levels": 9},
     ),
     "quantile not trimmed": Bug(quantile_not_trimmed, RANGE + "test_few_rows_far_out_are_trimmed_and_many_are_kept"),
+    "noise taken for no rows": Bug(
+        noise_taken_for_no_rows, RANGE + "test_a_second_grid_leaves_out_no_rows_that_the_noise_may_hide"
+    ),
     "variance forgotten": Bug(variance_forgotten, BINS + "test_edges_are_of_least_cost", {"seed": 0}),
     "resumed for free": Bug(resumed_for_free, JOB + "test_a_resumed_record_states_all_that_was_spent"),
     "parts of separate accounts": Bug(

@@ -7,6 +7,7 @@ from released numbers: it is post-processing and costs nothing.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -25,7 +26,7 @@ from hush.discovery.found_bins import (
     joined_cells,
     significant_digits,
 )
-from hush.discovery.found_range import BETA, FoundRange, NoisyLevels, found_range
+from hush.discovery.found_range import BETA, FoundRange, NoisyLevels, found_range, narrowed_range
 from hush.discovery.public_grids import (
     counted_column,
     day_granularity,
@@ -48,6 +49,7 @@ MOST_WHOLE_LEVELS = 100  # of an integer column without bins; more get bins
 NEARLY_ALL = 0.95  # of the rows in one level
 KNOWS_NOTHING = 0.995  # a bound on the share of rows outside that rounds to all rows
 FINE_NOISE_RATIO = 3.0  # stddevs of a count that a group of the first grid holds, before it is cut into cells
+NEAR_PERIOD = 0.1  # of a month, quarter or year, which a column of days then begins or ends with
 HALF = BETA / 2  # the chance of a wrong range, for each of the two grids
 
 
@@ -119,8 +121,7 @@ def found_column(
         return None
     counted = wide if fine is None else fine
     if fine is not None and BOUNDS in column.open:
-        within = found_range(fine.levels, failure=HALF, skip_ends=True)
-        held = fine.levels.between_margins() if within is None else within  # the first grid found rows all the same
+        held = narrowed_range(fine.levels, failure=HALF)
     elif fine is not None:
         held = FoundRange(0, fine.column.levels - 1, 0.0)
     outside = held.outside if BOUNDS in column.open else None
@@ -177,19 +178,19 @@ def _found_number(column: OpenColumn, counted: GridCounts, held: FoundRange) -> 
 
 
 def _found_days(column: OpenColumn, counted: GridCounts, held: FoundRange) -> tuple[Column | Stamp, tuple[str, ...]]:
-    """Bounds and granularity of a column of days: the finest one with about twice as many levels as bins."""
+    """Bounds and granularity of a column of days: the one whose levels are nearest in number to twice the bins."""
     days = counted.column
     assert isinstance(days, Date)  # noqa: S101
     start, end = days.days(held.first)[0], days.days(held.last)[1]
     what: tuple[str, ...] = ("bounds",) if BOUNDS in column.open else ()
     granularity = Granularity(column.given.get(GRANULARITY, Granularity.DAY))
     if GRANULARITY in column.open or (BOUNDS in column.open and GRANULARITY not in column.given):
-        most = 2 * bins_for(counted.levels.total, counted.law.stddev)
+        wanted = 2 * bins_for(counted.levels.total, counted.law.stddev)
         choices = [Date(name="days", start=start, end=end, granularity=width) for width in Granularity]
-        granularity = next((days.granularity for days in choices if days.levels <= most), Granularity.YEAR)
+        granularity = min(choices, key=lambda days: abs(math.log(days.levels / wanted))).granularity
         what = (*what, "granularity")
-    if BOUNDS in column.open:  # whole months and years
-        start, end = _whole_periods(start, end, granularity)
+    if BOUNDS in column.open:
+        start, end = _rounded_days(start, end, granularity)
     bounds: dict[str, Any] = {"start": start, "end": end, "granularity": granularity}
     bounds["outside"] = column.given["outside"]
     if column.kind == Timestamp.kind:
@@ -200,12 +201,16 @@ def _found_days(column: OpenColumn, counted: GridCounts, held: FoundRange) -> tu
     return Date(**bounds, **column.shared), what
 
 
-def _whole_periods(start: dt.date, end: dt.date, granularity: Granularity) -> tuple[dt.date, dt.date]:
-    """The days from the beginning of the first period to the end of the last one; days and weeks stay."""
+def _rounded_days(start: dt.date, end: dt.date, granularity: Granularity) -> tuple[dt.date, dt.date]:
+    """The days, or the first day of a month, quarter or year and the last day of one where these are near."""
     if granularity in (Granularity.DAY, Granularity.WEEK):
         return start, end
     around = Date(name="days", start=dt.date(start.year, 1, 1), end=dt.date(end.year, 12, 31), granularity=granularity)
-    return around.days(around.ordinal(start))[0], around.days(around.ordinal(end))[1]
+    (first, first_end), (last_start, last) = (around.days(around.ordinal(day)) for day in (start, end))
+    return (
+        first if start - first <= NEAR_PERIOD * (first_end - first) else start,
+        last if last - end <= NEAR_PERIOD * (last - last_start) else end,
+    )
 
 
 def _level_rows(counted: GridCounts, found: Column) -> tuple[tuple[int, ...], tuple[float, ...]]:
@@ -265,7 +270,7 @@ def _note(column: OpenColumn, found: Column | Stamp, provenance: Discovered, wid
 def _outside(estimate: float, most: float) -> str:
     """How many rows lie outside the bounds: what noisy counts show, and the share that they surely do not exceed."""
     if most >= KNOWS_NOTHING:
-        return "noise hides how many rows lie outside; those are moved to the nearer bound"
+        return "noise hides how many rows lie outside and are moved to the nearer bound"
     about = f"about {100 * estimate:.1f} %" if estimate >= 0.001 else "hardly any"
     return f"{about} of the rows (surely less than {100 * most:.2g} %) lie outside and are moved to the nearer bound"
 

@@ -1,11 +1,14 @@
 """Found range: which levels of an ordered column hold rows, judged by noisy counts, and how much may lie outside.
 
-A run of L levels in a row holds rows if its noisy count exceeds t_L, what noise alone exceeds with a chance of at most
-`failure` over all runs that are asked. Runs of 1, 2, 4, ... levels are asked, so that rows spread thinly over many
-levels are found as well as rows that share one. The range begins with the first level at which such a run ends and
-before which no more than the share `trim` of the rows was counted; from the other end likewise. That test is strict,
-since a range that begins far from all rows would be useless. The range then grows over neighbouring levels that are
-likely to hold rows: a level too many costs next to nothing, a level too few moves its rows to the bound.
+Over a public grid of every possible value, a range that begins far from all rows would be useless, so levels are taken
+in only if they hold rows. A run of L levels in a row holds rows if its noisy count exceeds t_L, what noise alone
+exceeds with a chance of at most `failure` over all runs that are asked. Runs of 1, 2, 4, ... levels are asked, so that
+rows spread thinly over many levels are found as well as rows that share one. The range begins with the first level at
+which such a run ends and before which no more than the share `trim` of the rows was counted; from the other end
+likewise. It then grows over neighbouring levels that are likely to hold rows.
+
+Over a second grid inside that range a level too many costs little, since bins follow the rows, and a level too few
+moves its rows to the bound. So levels are left out only if, besides, noise does not hide that they hold few rows.
 
 Everything here is computed from noisy counts: it is post-processing and costs nothing.
 """
@@ -22,6 +25,7 @@ from hush.privacy.noise import Noise
 
 TRIM = 0.001  # of the rows may lie beyond each bound, even where noise is small
 BETA = 0.001  # the chance, over the noise, that a column's statement is wrong
+NARROWED = 0.02  # of the rows may seem to lie, with their noise, in the levels that a second grid leaves out at an end
 GROWTH_RUNS = (1, 2, 4, 8)  # neighbouring levels that a range may take in at once
 GROWTH_STDDEVS = 2.5  # of the noise of such a run, which it must exceed: noise alone does so once in 160 runs
 
@@ -80,8 +84,7 @@ def found_range(
     levels = len(noisy.rows)
     edge = int(skip_ends and levels > 2)
     inner = noisy.rows[edge : levels - edge].astype(np.float64)
-    tests = 2 * (len(inner) * (len(inner).bit_length() + 1) + 2)
-    chance = failure / tests
+    chance = failure / _tests(levels)
     most = trim * max(noisy.total, 0.0)
     first = _first_held(inner, noisy, chance, most)
     last = _first_held(inner[::-1], noisy, chance, most)
@@ -92,21 +95,55 @@ def found_range(
         first, last = last, first
     first = _grown(inner, first, noisy.law.stddev, most)
     last = len(inner) - 1 - _grown(inner[::-1], len(inner) - 1 - last, noisy.law.stddev, most)
-    # How much may lie outside: noisy counts plus what noise may hide.
-    below, above = noisy.rows[: edge + first].astype(np.float64), noisy.rows[edge + last + 1 :].astype(np.float64)
+    return _stated(noisy, edge + first, edge + last, failure)
+
+
+def narrowed_range(noisy: NoisyLevels, *, failure: float = BETA) -> FoundRange:
+    """The range of levels that hold rows in a second grid, whose first and last level hold all rows beyond the range.
+
+    It is that of `found_range`, except that from either end at most the k levels are left out for which
+
+        S_k + sigma sqrt(k) <= NARROWED n,
+
+    with S_k their noisy count and n that of all levels. If no level shows rows, none is left out.
+    """
+    held = found_range(noisy, failure=failure, skip_ends=True)
+    last = len(noisy.rows) - 2
+    if held is None:
+        return _stated(noisy, 1, last, failure)
+    below, above = (_few(noisy, side) for side in (noisy.rows[1 : held.first], noisy.rows[held.last + 1 : -1][::-1]))
+    return _stated(noisy, 1 + below, last - above, failure)
+
+
+def _few(noisy: NoisyLevels, rows: Integers) -> int:
+    """How many of these levels, from the first on, may be left out since they seem to hold few rows."""
+    noise = noisy.law.stddev * np.sqrt(np.arange(1, len(rows) + 1))
+    few = np.flatnonzero(np.cumsum(rows) + noise <= NARROWED * max(noisy.total, 0.0))
+    return int(few[-1]) + 1 if len(few) else 0
+
+
+def _stated(noisy: NoisyLevels, first: int, last: int, failure: float) -> FoundRange:
+    """The range with a bound on the share of rows outside: noisy counts, plus what noise may hide."""
+    chance = failure / _tests(len(noisy.rows))
+    below, above = noisy.rows[:first].astype(np.float64), noisy.rows[last + 1 :].astype(np.float64)
     hidden = sum(
         max(0.0, float(side.sum()) + noisy.noise_bound(len(side), chance)) for side in (below, above) if len(side)
     )
-    rows = max(1.0, noisy.total - noisy.noise_bound(levels, chance), hidden)
+    rows = max(1.0, noisy.total - noisy.noise_bound(len(noisy.rows), chance), hidden)
     counted = max(0.0, float(below.sum() + above.sum()))
-    return FoundRange(edge + first, edge + last, min(1.0, hidden / rows), min(1.0, counted / max(noisy.total, 1.0)))
+    return FoundRange(first, last, min(1.0, hidden / rows), min(1.0, counted / max(noisy.total, 1.0)))
+
+
+def _tests(levels: int) -> int:
+    """How many sums of noise are bounded: runs of 1, 2, 4, ... levels, and all levels from either end."""
+    return 2 * (levels * (levels.bit_length() + 1) + 2)
 
 
 def _first_held(rows: Floats, noisy: NoisyLevels, chance: float, most: float) -> int | None:
     """The first level of the first run that holds rows, once more than `most` rows may have been passed."""
     sums = np.concatenate([[0.0], np.cumsum(rows)])
     start: int | None = None
-    ended = len(rows)
+    ended = len(rows) + 1
     length = 1
     while length <= len(rows):
         held = sums[length:] - sums[:-length] > noisy.noise_bound(length, chance)

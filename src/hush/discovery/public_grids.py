@@ -28,7 +28,7 @@ FIRST_DAY, LAST_DAY = dt.date(1600, 1, 1), dt.date(2399, 12, 31)
 # Numbers that tables often hold by themselves: no answer, not applicable, or the end of a scale.
 SPECIAL_NUMBERS = (0, *(sign * (10**digits - 1) for digits in range(1, 9) for sign in (-1, 1)), -1)
 STEPS = (Fraction(1), Fraction(2), Fraction(5))
-MOST_LEVELS_OF_DAYS = 1200  # of the second grid of a date column: days up to three years, months up to a century
+MOST_LEVELS_OF_DAYS = 4000  # of the second grid of a date column: days up to eleven years, then months
 Ends = tuple[Fraction, Fraction]
 
 
