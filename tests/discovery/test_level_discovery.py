@@ -173,7 +173,9 @@ def test_notes_say_what_is_missed_in_rows_or_units() -> None:
     assert re.search("about 1[4-7]% of the rows apart from those with listed values hold other values$", listed)
     people = pa.table({"id": np.repeat(np.arange(2000), 2), "v": ["a", "b"] * 2000})
     note = discover_levels(step_of(people, Unit(column="id", max_rows=4)), open_column()).provenance.note
-    assert "units are found (at most 2 values of each unit counted); nearly all values counted are among them" in note
+    assert (
+        "units are found, with at most 2 values of each unit counted; nearly all values counted are among them" in note
+    )
 
 
 def test_a_column_without_values_is_found_empty() -> None:

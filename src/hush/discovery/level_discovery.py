@@ -162,10 +162,11 @@ def _note(column: OpenColumn, unit: Unit, provenance: Discovered, levels: int, m
     reach = f"values of at least {provenance.found_from:,} {'rows' if rows_alone else 'units'} are found"
     if not rows_alone:
         many = "1 value" if provenance.most_values == 1 else f"at most {provenance.most_values} values"
-        reach += f" ({many} of each unit counted)"
+        reach += f", with {many} of each unit counted"
     advice = (
-        'if the column holds ids, names or free text, leave it out; if it holds days, declare kind = "date"; if it '
-        'should have categories, raise the budget, list the values that you know, or write ignore = ["case", "spaces"]'
+        "if the column holds ids, names or free text, leave it out; if it holds numbers or days, say so with kind; if "
+        'it should have categories, raise the budget, list the values that you know, or write ignore = ["case", '
+        '"spaces"]'
     )
     if not levels:
         known = "only the values that the draft lists have levels" if _known(column) else "all of them are in other"
