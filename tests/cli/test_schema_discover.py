@@ -1,6 +1,7 @@
 """hush schema discover: a schema with entries found in the rows, from the terminal."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow.csv
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import hush
 from command_line import run_hush as run
 from hush.core.unit import Unit
+from hush.discovery.discovery_job import DiscoveryJob
 from hush.schema import Schema
 
 DRAFT = """\
@@ -131,10 +133,40 @@ def test_release_discovers_with_a_part_of_its_budget(files: tuple[Path, Path], t
     assert run(*words, "--ledger", ledger, "--force").exit_code == 2  # nothing is left
 
 
+def test_an_interrupted_discovery_of_a_release_goes_on_with_the_same_command(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, output, kept = tmp_path / "budget.db", tmp_path / "people.hush", tmp_path / "people.toml.partial"
+    words = ["release", files[0], "--discover", "--workload", "1-way", "--epsilon", "3", "--delta", "1e-9"]
+    words += ["--ledger", ledger, "-o", output]
+    count = DiscoveryJob._count
+
+    def stopped(job: DiscoveryJob, *given: Any, **options: Any) -> None:
+        if given[2] == "fine":
+            raise KeyboardInterrupt
+        count(job, *given, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DiscoveryJob, "_count", stopped)
+        result = run(*words)
+    assert result.exit_code == 130
+    assert f"resume with the same command and --resume {kept}" in result.stderr
+    spent = hush.Ledger.open(ledger).total
+    result = run(*words, "--resume", kept)
+    assert result.exit_code == 0, result.stderr
+    assert not kept.exists()
+    release = hush.load(output)
+    assert isinstance(release, hush.Release)
+    assert release.statement.private
+    book = hush.Ledger.open(ledger)
+    assert spent.rho is not None
+    assert spent.rho < book.limit - book.remaining <= book.limit
+
+
 def test_discover_goes_with_no_plan_and_one_unit(files: tuple[Path, Path], tmp_path: Path) -> None:
     words = ("release", files[0], "--discover", *BUDGET, "-o", tmp_path / "x.hush")
     assert "say what to ask with --workload" in run(*words).stderr
-    assert "leave --plan and --resume out" in run(*words[:3], "--plan", "p.hush", "-o", tmp_path / "x.hush").stderr
+    assert "leave --plan out" in run(*words[:3], "--plan", "p.hush", "-o", tmp_path / "x.hush").stderr
     result = run(*words, "--workload", "1-way", "--schema", files[1], "--unit", "age", "--max-rows-per-unit", "2")
     assert "the draft names the unit in [unit]" in result.stderr
     assert "--max-rows-per-unit goes with --unit" in run(*words, "--goal", "rows", "--max-rows-per-unit", "2").stderr

@@ -193,7 +193,12 @@ class ReleaseRequest:
 @click.option(
     "--plan", "plan_file", type=PATH, help="A plan saved by `hush plan -o`; a budget given as well is its limit."
 )
-@click.option("--resume", type=PATH, help="An interrupted release to continue; it holds the workload and the budget.")
+@click.option(
+    "--resume",
+    type=PATH,
+    help="An interrupted release to continue, which holds the workload and the budget; with --discover, the .partial "
+    "file of the discovery.",
+)
 @mechanism_options
 @rows_option()
 @option_group("request", ReleaseRequest)
@@ -226,6 +231,8 @@ def release(
     from hush.render.text_table import counted
 
     # Refuse what cannot be written or does not go together, before anything is planned or charged.
+    resumed_discovery = request.resume if discover else None
+    request = replace(request, resume=None) if discover else request
     request.check(output, *glob.glob(rows_of.data or "", recursive=True), schema, book.ledger)
     path, rows = cast(Path, output.path), request.rows
     new_ledger = book.ledger is not None and not book.ledger.exists()
@@ -233,7 +240,7 @@ def release(
     whole = request.limit
     if discover:
         request, schema, shared = _discovered(
-            rows_of, schema, request, protected, book, output, schema_is_public=schema_is_public
+            rows_of, schema, request, protected, book, output, resumed_discovery, schema_is_public=schema_is_public
         )
         protected = UnitOptions()  # the schema that was found has the unit
     elif schema is None:
@@ -288,6 +295,7 @@ def _discovered(
     protected: UnitOptions,
     book: LedgerOptions,
     output: OutputOptions,
+    resume: Path | None,
     *,
     schema_is_public: bool,
 ) -> tuple[ReleaseRequest, Path, dict[str, Any]]:
@@ -301,8 +309,8 @@ def _discovered(
     from hush.schema.discovery_draft import Draft
 
     # What goes together, and where the schema is written.
-    if request.plan_file is not None or request.resume is not None:
-        raise click.UsageError("--discover comes before planning; leave --plan and --resume out")
+    if request.plan_file is not None:
+        raise click.UsageError("--discover comes before planning; leave --plan out")
     if draft_file is not None and (protected.unit is not None or protected.max_rows_per_unit is not None):
         raise click.UsageError("the draft names the unit in [unit]; leave --unit and --max-rows-per-unit out")
     if protected.unit is None and protected.max_rows_per_unit is not None:
@@ -342,6 +350,7 @@ def _discovered(
         dataset=book.dataset,
         name=cast(Path, output.path).name,
         neighbours=Neighbours.ADD_REMOVE,
+        resuming=resume is not None,
     )
     kept = path.with_name(f"{path.name}.partial")
     job = DiscoveryJob(
@@ -352,6 +361,7 @@ def _discovered(
         book.dataset,
         path.name,
         partial=kept,
+        resume=resume,
         rows=request.rows,
         within=within,
     )
@@ -360,14 +370,16 @@ def _discovered(
         with long_work("discovering", opened, private=True):
             found = job.run()
     except InterruptedRelease as stopped:
-        words = "hush schema discover with the draft and the budget of the discovery, and --resume"
-        click.echo(f"hush: {printable(f'{stopped}; go on with {words} {kept}')}", err=True)
+        click.echo(f"hush: {printable(f'{stopped}; resume with the same command and --resume {kept}')}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     found.schema.save(path, overwrite=output.force)
     kept.unlink(missing_ok=True)
     for note in found.notes:
         click.echo(f"discovered: {printable(note)}")
-    click.echo(f"Schema {path}: {first} of {budget} was spent on it; {second} is left for the release.")
+    click.echo(
+        f"Schema {path}: {float(DISCOVERY_SHARE):.0%} of {budget} was spent on it (by itself {first}); the rest is for "
+        f"the release (by itself {second})."
+    )
     limit = replace(request.limit, **{name: second.to_dict().get(name) for name in ("epsilon", "delta", "rho", "mu")})
     return replace(request, limit=limit), path, {"within": within, "evidence": evidence_of(found.schema, draft)}
 
