@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from hush.mechanisms.release_job import ReleaseJob
     from hush.privacy.account import Allowance
     from hush.release.record import Round
+    from hush.schema.discovery_draft import Draft
     from hush.tables.table import Table
 
 
@@ -300,37 +301,21 @@ def _discovered(
     schema_is_public: bool,
 ) -> tuple[ReleaseRequest, Path, dict[str, Any]]:
     """The request with the rest of the budget, the schema that a discovery found, and the account that both charge."""
-    from hush.core.unit import ROW, Unit
     from hush.discovery.discovery_job import DiscoveryJob, RowsOf
-    from hush.discovery.guessed_draft import guessed_draft
     from hush.discovery.quick_release import DISCOVERY_SHARE, check_asked, evidence_of, parts_of
     from hush.privacy.sensitivity import Neighbours
     from hush.render.text_table import counted
-    from hush.schema.discovery_draft import Draft
 
     # What goes together, and where the schema is written.
     if request.plan_file is not None:
         raise click.UsageError("--discover comes before planning; leave --plan out")
-    if draft_file is not None and (protected.unit is not None or protected.max_rows_per_unit is not None):
-        raise click.UsageError("the draft names the unit in [unit]; leave --unit and --max-rows-per-unit out")
-    if protected.unit is None and protected.max_rows_per_unit is not None:
-        raise click.UsageError("--max-rows-per-unit goes with --unit, the id column; name it")
     path = cast(Path, output.path).with_suffix(".toml")
     OutputOptions(path, output.force).check(rows_of.data, draft_file, book.ledger)
     if not request.question.given and request.chosen.goal != "rows":
         raise click.UsageError("say what to ask with --workload, or add --goal rows")
 
-    # A draft that is given, or one guessed from names and types.
     source, selection = rows_of.source()
-    if draft_file is not None:
-        draft = Draft.load(draft_file)
-    else:
-        options = {name: value for name, value in selection.items() if name in ("table", "query")}
-        unit, cap = protected.unit, protected.max_rows_per_unit
-        guess = guessed_draft(source, unit=ROW if unit is None else Unit(column=unit, max_rows=cap or 1), **options)
-        draft = replace(guess.draft, open_unit=unit is not None and cap is None)  # a cap that nobody states is found
-        for line in guess.assumed:
-            click.echo(f"assumed: {printable(line)}")
+    draft = _draft(source, selection, draft_file, protected)
 
     # Refuse what the release would refuse, then split the budget, and spend the first part.
     budget, chosen = request.limit.read(), request.chosen
@@ -382,6 +367,26 @@ def _discovered(
     )
     limit = replace(request.limit, **{name: second.to_dict().get(name) for name in ("epsilon", "delta", "rho", "mu")})
     return replace(request, limit=limit), path, {"within": within, "evidence": evidence_of(found.schema, draft)}
+
+
+def _draft(source: Any, selection: dict[str, Any], draft_file: Path | None, protected: UnitOptions) -> Draft:
+    """The draft in a file, or one guessed from names and types, which prints what it assumes."""
+    from hush.core.unit import ROW, Unit
+    from hush.discovery.guessed_draft import guessed_draft
+    from hush.schema.discovery_draft import Draft
+
+    unit, cap = protected.unit, protected.max_rows_per_unit
+    if draft_file is not None:
+        if unit is not None or cap is not None:
+            raise click.UsageError("the draft names the unit in [unit]; leave --unit and --max-rows-per-unit out")
+        return Draft.load(draft_file)
+    if unit is None and cap is not None:
+        raise click.UsageError("--max-rows-per-unit goes with --unit, the id column; name it")
+    options = {name: value for name, value in selection.items() if name in ("table", "query")}
+    guess = guessed_draft(source, unit=ROW if unit is None else Unit(column=unit, max_rows=cap or 1), **options)
+    for line in guess.assumed:
+        click.echo(f"assumed: {printable(line)}")
+    return replace(guess.draft, open_unit=unit is not None and cap is None)  # a cap that nobody states is found
 
 
 def _loaded_partial(file: Path) -> hush.Release:
