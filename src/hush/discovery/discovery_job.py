@@ -186,10 +186,11 @@ class DiscoveryJob:
             enough = enough.covering(enough.limit * factor * Fraction(101, 100))
             excess = Fraction(self._hidden_rows(enough) * MOST_ROWS_HIDDEN / rows)
         guess = "a million rows" if self.rows is None else f"{rows:,} rows"
+        columns = len(self.draft.open_columns)
         raise BudgetError(
-            f"{self.budget}: too small to find anything in {len(self.draft.open_columns)} columns: noise would hide a "
-            f"level that holds {hidden:,.0f} rows, which is more than one in {MOST_ROWS_HIDDEN} of {guess}; about the "
-            f"least budget that can is {enough}; or discover fewer columns"
+            f"{self.budget}: too small to find anything in {columns} column{'s' if columns > 1 else ''}: noise would "
+            f"hide a level that holds {hidden:,.0f} rows, which is more than one in {MOST_ROWS_HIDDEN} of {guess}; "
+            f"about the least budget that can is {enough}; or discover fewer columns"
         )
 
     def _hidden_rows(self, budget: Budget) -> float:
@@ -449,8 +450,8 @@ class DiscoveryJob:
             notes.append(f"{printable(column.name)}: {result.provenance.note}")
         if len(left_out) == len(self.draft.columns):
             raise DataError(
-                "nothing was found in any column: all values are missing, or there are too few rows for this budget, "
-                "which is spent; state bounds or levels that you know, or start anew with a larger budget"
+                "nothing was found in any column: all values are missing, or too few rows share a value, as with ids, "
+                "for this budget, which is spent; state what you know, or start anew with a larger budget"
             )
         draft = (
             replace(self.draft, columns=tuple(column for column in self.draft if column.name not in left_out))
