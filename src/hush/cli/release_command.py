@@ -187,7 +187,7 @@ class ReleaseRequest:
 @click.option(
     "--discover",
     is_flag=True,
-    help="Find what the schema leaves open in the rows first, with 15 % of the budget; the rest pays for the release.",
+    help="Find what the schema leaves open first, with a quarter of the budget; the rest is for the release.",
 )
 @workload_options
 @budget_options
