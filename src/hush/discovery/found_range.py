@@ -4,7 +4,7 @@ Over a public grid of every possible value, a range that begins far from all row
 in only if they hold rows. A run of L levels in a row holds rows if its noisy count exceeds t_L, what noise alone
 exceeds with a chance of at most `failure` over all runs that are asked. Runs of 1, 2, 4, ... levels are asked, so that
 rows spread thinly over many levels are found as well as rows that share one. The range begins with the first level at
-which such a run ends and before which no more than the share `trim` of the rows was counted; from the other end
+which such a run ends and before which no more than the share TRIM of the rows was counted; from the other end
 likewise. It then grows over neighbouring levels that are likely to hold rows.
 
 Over a second grid inside that range a level too many costs little, since bins follow the rows, and a level too few
@@ -73,9 +73,7 @@ class NoisyLevels:
         return FoundRange(1, len(self.rows) - 2, 1.0, min(1.0, beyond / max(self.total, 1.0)))
 
 
-def found_range(
-    noisy: NoisyLevels, *, trim: float = TRIM, failure: float = BETA, skip_ends: bool = False
-) -> FoundRange | None:
+def found_range(noisy: NoisyLevels, *, failure: float = BETA, skip_ends: bool = False) -> FoundRange | None:
     """The range of levels that hold rows; None if no run of levels does.
 
     `skip_ends` leaves the first and the last level out, which hold whatever lies beyond the grid: they are part of no
@@ -85,7 +83,7 @@ def found_range(
     edge = int(skip_ends and levels > 2)
     inner = noisy.rows[edge : levels - edge].astype(np.float64)
     chance = failure / _tests(levels)
-    most = trim * max(noisy.total, 0.0)
+    most = TRIM * max(noisy.total, 0.0)
     first = _first_held(inner, noisy, chance, most)
     last = _first_held(inner[::-1], noisy, chance, most)
     if first is None or last is None:
