@@ -48,3 +48,14 @@ def test_schemas_are_as_wide_as_they_say(discover: Any) -> None:
     best = discover.expert(shape)
     assert best.points == (5, 30, 80)
     assert discover.between(shape, [3.0, 3.0]).edges == (3, 4)
+
+
+def test_private_medians_are_quantiles_where_noise_is_small(discover: Any) -> None:
+    shape = discover.Shape("income", "numeric", np.arange(10_000) / 10.0)  # 0 to 1,000, of candidates up to 10,000
+    quiet, loud = (
+        np.array(discover.median_bins(shape, discover.hush.Budget(rho=rho), np.random.default_rng(1)).edges)
+        for rho in (100.0, 1e-7)
+    )
+    assert np.abs(quiet[1:-1] - np.arange(1, 32) * 1000 / 32).max() < 2
+    assert loud.max() == pytest.approx(9999)
+    assert np.median(loud) > 1000
