@@ -94,7 +94,7 @@ def test_fine_edges_increase_cover_the_range_and_are_integers_for_integers(
     ends = ends_of(grid)
     assert edges[0] == ends[first][0]
     assert edges[-1] >= ends[last][1]
-    assert len(edges) <= 6 * cells + 70
+    assert len(edges) <= 6 * max(cells, min(8 * cells, 768)) + 160
     whole = column is WHOLE
     if whole:
         assert {edge.denominator for edge in edges} == {1}
@@ -104,6 +104,21 @@ def test_fine_edges_increase_cover_the_range_and_are_integers_for_integers(
     assert around[1:-1] == edges
     assert around[0] < edges[0]
     assert around[-1] > edges[-1]
+
+
+def test_rows_of_a_level_without_neighbours_get_more_cells() -> None:
+    grid = counted_column(wide_grid(REAL))
+    at, beside = (grid.code_of(number) for number in (4000, 1500))  # type: ignore[attr-defined]
+
+    def cells_between_2000_and_5000(rows: dict[int, int]) -> int:
+        noisy = np.zeros(grid.levels)
+        noisy[list(rows)] = list(rows.values())
+        edges = fine_edges(grid, noisy, 60, grid.code_of(0), grid.code_of(9000), 100.0)  # type: ignore[attr-defined]
+        return sum(2000 < edge <= 5000 for edge in edges)
+
+    few = cells_between_2000_and_5000({at: 5000, beside: 5000})
+    assert 30 <= few <= 75
+    assert cells_between_2000_and_5000({at: 5000, grid.code_of(15): 5000}) >= 6 * few  # type: ignore[attr-defined]
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(1, 500), st.booleans())

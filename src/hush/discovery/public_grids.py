@@ -29,6 +29,9 @@ FIRST_DAY, LAST_DAY = dt.date(1600, 1, 1), dt.date(2399, 12, 31)
 SPECIAL_NUMBERS = (0, *(sign * (10**digits - 1) for digits in range(1, 9) for sign in (-1, 1)), -1)
 STEPS = (Fraction(1), Fraction(2), Fraction(5))
 MOST_LEVELS_OF_DAYS = 4000  # of the second grid of a date column: days up to eleven years, then months
+CLUMP_CONTRAST = 0.02  # of the rows of a clump, which the groups beside it hold at most
+CLUMP_CELLS = 8.0  # times as many cells as the share of rows of a clump gives it
+MOST_FINE_CELLS = 768  # about, with those of clumps; memory for bins grows as the square of the cells
 Ends = tuple[Fraction, Fraction]
 
 
@@ -109,8 +112,9 @@ def fine_edges(wide: Column, noisy: Floats, cells: int, first: int, last: int, l
 
     Levels are joined until a group holds at least `least_rows` noisy rows, and a group with the share p of the rows is
     cut into about p `cells` cells, whose width is 1, 2 or 5 times a power of ten where the ends of the group allow it.
+    A group between others that hold hardly any rows is a clump, which may be far narrower: it gets up to 8 times as
+    many cells. Rows that share one number need no cells.
     """
-    # Rows between edges: points belong to the interval that they begin.
     ends, whole = ends_of(wide), isinstance(wide, Integer)
     marks = sorted({edge for pair in ends[first : last + 1] for edge in pair})
     low, high = marks[0], marks[-1]
@@ -118,21 +122,28 @@ def fine_edges(wide: Column, noisy: Floats, cells: int, first: int, last: int, l
         high = min((edge for edge in wide_edges(whole=whole) if edge > high), default=high + 1)
     edges = [low, *(edge for edge in wide_edges(whole=whole) if low < edge < high), high]
     rows = np.zeros(len(edges) - 1)
-    for (start, _), count in zip(ends[first : last + 1], noisy[first : last + 1], strict=True):
-        rows[min(bisect.bisect_right(edges, start) - 1, len(rows) - 1)] += count
-    # Join what has few rows.
+    for (start, end), count in zip(ends[first : last + 1], noisy[first : last + 1], strict=True):
+        if start < end:
+            rows[min(bisect.bisect_right(edges, start) - 1, len(rows) - 1)] += count
+    # Join what has few rows; a level with many begins a group of its own.
     groups: list[tuple[Fraction, Fraction, float]] = []
     begin, held = edges[0], 0.0
-    for (_, end), count in zip(pairwise(edges), rows, strict=True):
+    for (start, end), count in zip(pairwise(edges), rows, strict=True):
+        if count >= least_rows and begin < start:
+            groups.append((begin, start, max(held, 0.0)))
+            begin, held = start, 0.0
         held += count
         if held >= least_rows or end == edges[-1]:
             groups.append((begin, end, max(held, 0.0)))
             begin, held = end, 0.0
     # Cut each group into cells of a round width.
     total = sum(count for *_, count in groups) or 1.0
+    more = min(max(MOST_FINE_CELLS / cells, 1.0), CLUMP_CELLS)
     cuts = [edges[0]]
-    for start, end, count in groups:
-        wanted = max(1, round(cells * count / total)) if len(groups) > 1 else cells
+    for place, (start, end, count) in enumerate(groups):
+        beside = sum(others for *_, others in groups[max(place - 1, 0) : place + 2]) - count
+        share = count / total * (more if beside < CLUMP_CONTRAST * count else 1.0)
+        wanted = max(1, round(cells * share)) if len(groups) > 1 else cells
         width = round_width(start, end, wanted, whole=whole)
         step = start + (-start) % width  # the first multiple of the width, unless the start is one
         inside = [step + k * width for k in range(math.ceil((end - step) / width))]
