@@ -2,7 +2,7 @@
 
 The budget is split before anything is read. Noise of the release grows by 1 / sqrt(1 - share), so a quarter costs a
 seventh; noise of the discovery falls as 1 / sqrt(share). On generated people with five columns to find, bounds and bins
-matter more: a quarter lowers errors by a twentieth where there are 50,000 rows, and by a fifth where there are 8,000.
+matter more: a quarter instead of a sixth lowers errors by a twentieth for 50,000 rows, and by a fifth for 8,000.
 The noisy counts of the discovery also help the model. Both parts charge one account, which keeps the budget.
 """
 
