@@ -51,7 +51,7 @@ def test_the_range_is_that_of_the_rows_where_noise_is_small(law: Noise) -> None:
 def test_a_range_that_noise_hides_is_all_but_the_margins_and_says_what_they_counted() -> None:
     hidden = NoisyLevels(np.array([30, 200, 260, 240, 270, 0]), DiscreteGaussian(Fraction(10**6)))
     assert found_range(hidden, skip_ends=True) is None
-    assert hidden.between_margins() == FoundRange(1, 4, outside=1.0, estimate=0.03)
+    assert narrowed_range(hidden) == FoundRange(1, 4, outside=1.0, estimate=0.03)
 
 
 def test_rows_spread_thinly_over_many_levels_are_found() -> None:

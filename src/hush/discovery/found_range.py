@@ -67,11 +67,6 @@ class NoisyLevels:
         scale = float(self.law.scale)  # type: ignore[attr-defined]
         return math.sqrt(4 * levels * scale**2 * x) + scale * x
 
-    def between_margins(self) -> FoundRange:
-        """All levels but the first and the last, which count the rows beyond; nothing is sure about their number."""
-        beyond = max(0.0, float(self.rows[0] + self.rows[-1]))
-        return FoundRange(1, len(self.rows) - 2, 1.0, min(1.0, beyond / max(self.total, 1.0)))
-
 
 def found_range(noisy: NoisyLevels, *, failure: float = BETA, skip_ends: bool = False) -> FoundRange | None:
     """The range of levels that hold rows; None if no run of levels does.
