@@ -257,3 +257,18 @@ def test_no_odd_field_of_a_question_brings_another_error(question: Question) -> 
                 assert Question.from_json(json.dumps(body | {field: odd})).id == question.id
         with pytest.raises(QuestionError):
             Question.from_json(json.dumps({key: value for key, value in body.items() if key != field}))
+
+
+def test_gaussian_questions_promise_what_their_law_keeps() -> None:
+    asked = Question.number("x", 0, 12, epsilon=1, delta="1e-6", mechanism="gaussian", steps=16)
+    assert Question.from_json(asked.as_json()).id == asked.id
+    with pytest.raises(QuestionError, match="noise so narrow does not keep epsilon=1, delta=0.000001"):
+        Question(
+            name="x", kind="number", mechanism="gaussian", epsilon=1, delta="1e-6", body=asked.body | {"spread": "60"}
+        )
+    with pytest.raises(QuestionError, match="delta=0: Gaussian noise needs a delta"):
+        Question.number("x", 0, 12, epsilon=1, mechanism="gaussian")
+    with pytest.raises(QuestionError, match="expected from 1 to 16,384; change steps"):
+        Question.number("x", 0, 12, epsilon="0.01", delta="1e-6", mechanism="gaussian", steps=256)
+    with pytest.raises(QuestionError, match="has the fields lower, spread, steps, upper"):
+        Question(name="x", kind="number", mechanism="gaussian", epsilon=1, delta="1e-6", body={"lower": "0"})

@@ -8,11 +8,13 @@ import pytest
 
 from hush.core.errors import DataError
 from hush.hybrid.client import Question
-from hush.hybrid.mean_errors import MeanSetting
+from hush.hybrid.mean_errors import MeanSetting, gaussian_scale
 from hush.hybrid.mean_estimates import hybrid_mean
 from hush.hybrid.opt_in import OptInNumbers
 from hush.hybrid.promises import Promise
 from hush.hybrid.simulated_reports import generator_of, simulate_reports
+from hush.privacy.events import GaussianEvent
+from hush.privacy.ledger import Ledger
 
 PROMISE = Promise.of(1)
 
@@ -88,3 +90,54 @@ def test_a_weight_that_is_none_is_refused_before_the_charge(tmp_path: Path) -> N
     with pytest.raises(DataError, match="weight='best': expected a number from 0 to 1, or one of variance, privacy"):
         hybrid_mean(people, reports, Promise.of(1, ledger=str(ledger)), weight="best")  # type: ignore[arg-type]
     assert not ledger.exists()
+
+
+GAUSSIAN = Promise.of(1, 1e-6)
+
+
+def gaussian_survey(seed: int, n: int = 50_000, c: float = 0.01) -> tuple[OptInNumbers, Any]:
+    question = Question.number("x", 0, 1, epsilon=1, delta="1e-6", mechanism="gaussian", steps=16)
+    generator = generator_of(seed)
+    x = generator.beta(2, 2, n)
+    opted = int(c * n)
+    return OptInNumbers(x[:opted], 0, 1), simulate_reports(question, x[opted:], generator)
+
+
+def test_with_gaussian_noise_of_clients_the_curator_adds_it_too_at_the_promised_cost(tmp_path: Path) -> None:
+    people, reports = gaussian_survey(7)
+    path = tmp_path / "budget.db"
+    found = hybrid_mean(people, reports, Promise.of(1, 1e-6, ledger=str(path)), weight="privacy")
+    setting = MeanSetting.gaussian(people=50_000, share=0.01, epsilon=1.0, delta=1e-6, variance=1 / 20)
+    assert found.weight == pytest.approx(setting.privacy_weight, rel=0.01)
+    events = [event for book in Ledger.open_all(path) for event in book.events()]
+    assert [type(event) for event in events] == [GaussianEvent]
+    assert abs(found.estimate - 0.5) < 6 * found.stddev
+
+
+def test_no_report_moves_the_privacy_weight_of_gaussian_noise() -> None:
+    """Otherwise the epsilon against those who see the mean alone would not hold."""
+    (people, one), (_, other) = gaussian_survey(8), gaussian_survey(9)
+    assert one.counts.tolist() != other.counts.tolist()
+    weights = [hybrid_mean(people, reports, GAUSSIAN, weight="privacy").weight for reports in (one, other)]
+    assert weights[0] == weights[1]
+    assert len({hybrid_mean(people, reports, GAUSSIAN).weight for reports in (one, other)}) == 2
+
+
+def test_the_mean_has_the_noise_that_the_smaller_epsilon_is_computed_from() -> None:
+    """80 means of the same people: the variance lies within a factor of 1.6, which 80 normal draws leave with 1e-3."""
+    question = Question.number("x", 0, 1, epsilon=1, delta="1e-6", mechanism="gaussian", steps=16)
+    people, generator = OptInNumbers([0.5] * 20, 0, 1), generator_of(10)
+    found = [
+        hybrid_mean(people, simulate_reports(question, [0.5] * 980, generator), GAUSSIAN, weight=0.3).estimate
+        for _ in range(80)
+    ]
+    scale = gaussian_scale(1.0, 1e-6)
+    expected = (0.3 * scale / 20) ** 2 + (0.7 * scale) ** 2 / 980
+    assert np.var(found) == pytest.approx(expected, rel=0.6)
+
+
+def test_gaussian_noise_without_a_delta_is_refused_before_the_charge(tmp_path: Path) -> None:
+    people, reports = gaussian_survey(11, n=1000)
+    with pytest.raises(DataError, match="give a promise with the question's delta"):
+        hybrid_mean(people, reports, Promise.of(1, ledger=str(tmp_path / "budget.db")))
+    assert not (tmp_path / "budget.db").exists()

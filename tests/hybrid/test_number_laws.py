@@ -11,11 +11,14 @@ from hush.hybrid.client.choice_laws import SYSTEM_BYTES, UNIT, scaled_exp, unifo
 from hush.hybrid.client.number_laws import (
     NUMBER_LAWS,
     DuchiResponse,
+    GaussianResponse,
     LaplaceResponse,
     PiecewiseResponse,
+    continuous_spread,
     step_of,
 )
-from local_laws import matrix_of, within, worst_loss, worst_ratio
+from hush.privacy.conversions import gaussian_mu
+from local_laws import hockey_stick, matrix_of, within, worst_loss, worst_ratio
 
 EPSILONS = [Fraction(1, 2), Fraction(1), Fraction(5)]
 
@@ -126,3 +129,42 @@ def test_uniform_integers_draw_again_beyond_the_bound() -> None:
     given = iter([b"\x07", b"\x05", b"\x02"])
     assert uniform_below(5, lambda count: next(given)) == 2
     assert uniform_below(1, lambda count: b"") == 0
+
+
+# Gaussian noise
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(Fraction(1), Fraction(1, 100)), (Fraction(3), Fraction(1, 10**6))])
+def test_gaussian_noise_keeps_delta_for_every_pair_of_steps_and_no_less_noise_does(
+    epsilon: Fraction, delta: Fraction
+) -> None:
+    law = GaussianResponse.for_promise(4, epsilon, delta)
+    rows = matrix_of(law, range(5))
+    assert {sum(row) for row in rows} == {1}
+    assert hockey_stick(rows, epsilon) <= delta
+    assert hockey_stick(rows, epsilon) == hockey_stick([rows[0], rows[4]], epsilon) > hockey_stick(rows[:4], epsilon)
+    assert float(law.delta(epsilon)) == pytest.approx(hockey_stick(rows, epsilon), rel=1e-9)
+    assert GaussianResponse(4, law.spread * Fraction(49, 50)).delta(epsilon) > delta
+
+
+def test_gaussian_noise_is_as_wide_as_the_exact_formula_says() -> None:
+    for epsilon, delta in ((0.5, 1e-5), (1.0, 1e-6), (8.0, 1e-9)):
+        least = 1 / gaussian_mu(epsilon, delta)
+        assert continuous_spread(Fraction(epsilon), Fraction(delta)) == pytest.approx(least, rel=2e-4)
+        law = GaussianResponse.for_promise(16, Fraction(epsilon), Fraction(delta))
+        assert float(law.spread) == pytest.approx(16 * least, rel=0.01)
+        assert float(law.variance(0)) == pytest.approx(float(law.spread) ** 2, rel=1e-3)
+
+
+def test_gaussian_draws_follow_the_weights() -> None:
+    """20,000 draws at step 1 of 4; false alarms below 1e-6, and draws at step 4 are told apart."""
+    from scipy import stats
+
+    law = GaussianResponse.for_promise(4, Fraction(2), Fraction(1, 1000))
+    seen = Counter(law.draw(1) for _ in range(20_000))
+    cells = [r for r in law.outputs() if law.probability(1, r) * 20_000 > 5]
+    for step, agrees in ((1, True), (4, False)):
+        observed = [seen[r] for r in cells]
+        expected = [20_000 * float(law.probability(step, r)) for r in cells]
+        misfit = sum((o - e) ** 2 / e for o, e in zip(observed, expected, strict=True))
+        assert bool(stats.chi2.sf(misfit, len(expected)) > 1e-6) is agrees

@@ -67,6 +67,20 @@ def laplace_on_one_step(patch: Patch) -> None:
     patch.setattr(number_laws.LaplaceResponse, "__init__", wrong)
 
 
+def gaussian_noise_for_half_the_range(patch: Patch) -> None:
+    """Gaussian noise whose delta is that of two numbers half the range apart."""
+    true = number_laws.GaussianResponse.delta
+
+    def wrong(self: Any, epsilon: Fraction) -> Fraction:
+        half = number_laws.GaussianResponse(self.steps, self.spread)
+        half.steps //= 2
+        return true(half, epsilon)
+
+    patch.setattr(number_laws.GaussianResponse, "delta", wrong)
+    spread = number_laws.continuous_spread
+    patch.setattr(number_laws, "continuous_spread", lambda epsilon, delta: spread(epsilon, delta) / 2)
+
+
 def memory_forgotten(patch: Patch) -> None:
     """A device that draws anew every time, so that answers can be averaged."""
     patch.setattr(device.Device, "_hash", lambda self, question, value: str(np.random.default_rng().random()))
@@ -229,6 +243,11 @@ FAULTS = {
         laplace_on_one_step,
         "hybrid/test_number_laws.py::test_the_matrix_keeps_the_promise_and_spends_it",
         {"kind": number_laws.LaplaceResponse, "epsilon": Fraction(1)},
+    ),
+    "Gaussian noise for half the range": Bug(
+        gaussian_noise_for_half_the_range,
+        "hybrid/test_number_laws.py::test_gaussian_noise_keeps_delta_for_every_pair_of_steps_and_no_less_noise_does",
+        {"epsilon": Fraction(1), "delta": Fraction(1, 100)},
     ),
     "memory forgotten": Bug(
         memory_forgotten,

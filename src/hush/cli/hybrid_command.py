@@ -35,7 +35,9 @@ def hybrid() -> None:
 @click.option("--lower", help="Lower bound of a number.")
 @click.option("--upper", help="Upper bound of a number.")
 @click.option("--head-list", type=PATH, help="Head list of records, from `hush hybrid head-list`.")
-@click.option("--mechanism", default="auto", show_default=True, help="kary, unary, laplace, duchi, piecewise or auto.")
+@click.option(
+    "--mechanism", default="auto", show_default=True, help="kary, unary, laplace, duchi, piecewise, gaussian or auto."
+)
 @epsilon_option
 @delta_option
 @ledger_option
@@ -67,7 +69,7 @@ def question(
     if kind == "number":
         if lower is None or upper is None:
             raise click.UsageError("a number needs --lower and --upper")
-        asked = Question.number(name, lower, upper, epsilon=epsilon, mechanism=mechanism)
+        asked = Question.number(name, lower, upper, epsilon=epsilon, delta=delta, mechanism=mechanism)
     elif kind == "records":
         if head_list is None:
             raise click.UsageError("records need --head-list")
@@ -362,7 +364,8 @@ def _mean(path: Path, asked: Any, counts: Any, ledger: Path | None) -> Any:
     except ValueError:
         raise DataError(f"{path}: expected one number on each line") from None
     bounds = (float(Fraction(asked.body[name])) for name in ("lower", "upper"))
-    promise = Promise(epsilon=asked.epsilon, ledger=None if ledger is None else str(ledger), release=asked.name)
+    path_of = None if ledger is None else str(ledger)
+    promise = Promise(epsilon=asked.epsilon, delta=asked.delta, ledger=path_of, release=asked.name)
     return hybrid_mean(OptInNumbers(numbers, *bounds), counts, promise)
 
 

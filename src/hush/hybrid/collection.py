@@ -16,7 +16,7 @@ import numpy as np
 from hush.core.arrays import Integers
 from hush.core.errors import DataError
 from hush.hybrid.client.choice_laws import RecordResponse, UnaryResponse
-from hush.hybrid.client.number_laws import DuchiResponse, LaplaceResponse, PiecewiseResponse
+from hush.hybrid.client.number_laws import DuchiResponse, GaussianResponse, LaplaceResponse, PiecewiseResponse
 from hush.hybrid.client.question import FORMAT_VERSION, Question, QuestionError, Report, is_id
 
 if TYPE_CHECKING:
@@ -360,7 +360,7 @@ def _cells(law: Any) -> int:
     """The number of different reports of a law, or of bits for unary encoding."""
     if isinstance(law, RecordResponse):
         return sum(law.sizes)
-    if isinstance(law, LaplaceResponse):
+    if isinstance(law, LaplaceResponse | GaussianResponse):
         return law.steps + 2 * law.reach + 1
     if isinstance(law, DuchiResponse):
         return 2
@@ -369,7 +369,7 @@ def _cells(law: Any) -> int:
 
 def _lowest(law: Any) -> int | None:
     """The least report of a law for numbers; None for other laws."""
-    if isinstance(law, LaplaceResponse):
+    if isinstance(law, LaplaceResponse | GaussianResponse):
         return -law.reach
     return 0 if isinstance(law, DuchiResponse | PiecewiseResponse) else None
 

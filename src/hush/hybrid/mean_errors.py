@@ -242,11 +242,11 @@ def amplified_epsilon(
     coalition: float = 0.0,
     exact: bool = True,
 ) -> AmplifiedEpsilon:
-    """The epsilon of each group against someone who sees only the published mean, if both groups added Gaussian noise.
+    """The epsilon of each group against someone who sees only the published mean, if both groups add Gaussian noise.
 
-    For comparing designs: `hybrid_mean` adds other noise, and its promise is its epsilon alone. Gaussian noise is
-    calibrated to (epsilon, delta), and the noise of each group also protects the other: with weight w of opt-in people,
-    the noise of the published mean has the variance
+    `hybrid_mean` does so if clients answer a question by Gaussian noise. The weight must not depend on the reports:
+    take "privacy", "size" or a number. Gaussian noise is calibrated to (epsilon, delta), and the noise of each group
+    also protects the other: with weight w of opt-in people, the noise of the published mean has the variance
 
         s'^2 = w^2 s_T^2 + ((1 - w)/((1 - c) n))^2 |clients outside the coalition| s_L^2.
 

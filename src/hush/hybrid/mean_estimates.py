@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from hush.core.errors import DataError
+from hush.hybrid.client.number_laws import GaussianResponse
 from hush.hybrid.collection import ReportCounts
 from hush.hybrid.frequency_estimates import INTERVAL_LEVEL, MeanEstimate, estimate
 from hush.hybrid.mean_errors import client_noise
@@ -75,9 +76,12 @@ def hybrid_mean(
     """The mean of a number over both groups.
 
     `weight` is the weight of opt-in people: "variance" by the estimated variances of both means, "privacy" by their
-    noise alone, "size" by the number of people, or a number from 0 to 1.
+    noise alone, "size" by the number of people, or a number from 0 to 1. The curator adds Laplace noise; but if clients
+    added Gaussian noise, so does the curator, and `amplified_epsilon` is the epsilon against someone who sees nothing
+    but the mean.
 
-    Privacy: epsilon-DP for opt-in people, by the gate; clients' reports are private already.
+    Privacy: epsilon-DP for opt-in people, or (epsilon, delta)-DP with Gaussian noise, by the gate; clients' reports are
+    private already.
     """
     # check that both groups have the same bounds
     require_opt_in(people, OptInNumbers)
@@ -93,11 +97,17 @@ def hybrid_mean(
     weightings = get_args(Weighting)
     if weight not in weightings if isinstance(weight, str) else not 0 <= weight <= 1:
         raise DataError(f"weight={weight!r}: expected a number from 0 to 1, or one of {', '.join(weightings)}")
+    gaussian = isinstance(reports.question.law, GaussianResponse)
+    if gaussian and not promise.delta:
+        raise DataError(
+            "clients added Gaussian noise, so the curator does too: give a promise with the question's delta"
+        )
     # the mean of each group
     clients = estimate(reports)
     if not isinstance(clients, MeanEstimate):
         raise DataError("reports on numbers give no mean")
-    measured = noisy_mean(people, promise.epsilon, promise.account(ESTIMATION))
+    delta = promise.delta if gaussian else None
+    measured = noisy_mean(people, promise.epsilon, promise.account(ESTIMATION), delta=delta)
     variance, largest_variance = numbers_variance(clients, reports, bounds, law)
     curator_variance = largest_variance / measured.people + measured.noise
     curator = MeanEstimate(estimate=measured.mean, variance=curator_variance, reports=measured.people)
@@ -107,8 +117,10 @@ def hybrid_mean(
     elif weight == "size":
         share = measured.people / (measured.people + clients.reports)
     elif weight == "privacy" or variance is None:
-        noise = max(clients.variance * clients.reports - (variance or 0.0), 0.0)
-        share = noise / (noise + clients.reports * measured.noise)
+        clients_noise = max(clients.variance * clients.reports - (variance or 0.0), 0.0)
+        if isinstance(reports.question.law, GaussianResponse):  # known exactly, so that no report moves the weight
+            clients_noise = _gaussian_noise(reports.question.law, bounds)
+        share = clients_noise / (clients_noise + clients.reports * measured.noise)
     else:
         share = clients.variance / (clients.variance + variance / measured.people + measured.noise)
     return HybridMean(
@@ -141,11 +153,19 @@ def numbers_variance(
     def noise(variance: float) -> float:
         return client_noise(epsilon, mechanism=mechanism, variance=variance, width=width, offset=offset)  # type: ignore[arg-type]
 
-    start, slope = noise(0.0), noise(1.0) - noise(0.0)
     law: Any = reports.question.law
+    if isinstance(law, GaussianResponse):
+        start, slope = _gaussian_noise(law, bounds), 0.0
+    else:
+        start, slope = noise(0.0), noise(1.0) - noise(0.0)
     numbers = bounds[0] + width / law.steps * (reports.values - float(law.intercept)) / float(law.slope)
     spread = clients.variance * clients.reports
     fourth = float(np.dot((numbers - clients.estimate) ** 4, reports.counts)) / reports.total
     error = math.sqrt(max(fourth - spread**2, 0.0) / reports.total)
     estimated, upper = ((value - start) / (1 + slope) for value in (spread, spread + 2 * error))
     return min(max(estimated, 0.0), largest), min(max(upper, 0.0), largest)
+
+
+def _gaussian_noise(law: GaussianResponse, bounds: tuple[float, ...]) -> float:
+    """The variance of one client's Gaussian noise, in the square of the question's unit."""
+    return ((bounds[1] - bounds[0]) / law.steps) ** 2 * float(law.variance(0))

@@ -21,12 +21,14 @@ import numpy as np
 from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError
+from hush.core.rational import float_down
 from hush.core.unit import ROW, Unit
 from hush.core.validation import check_number, check_whole
 from hush.hybrid.client.question import WILDCARD
 from hush.privacy.account import Account
+from hush.privacy.conversions import gaussian_mu
 from hush.privacy.gate import LARGEST_ANSWER, Counts, Gate, MarginalQuery, Request
-from hush.privacy.noise import DiscreteLaplace
+from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
 from hush.privacy.sensitivity import Neighbours, RowNorms, sensitivity
 from hush.privacy.sum_query import SumQuery
 
@@ -185,15 +187,27 @@ class NoisyMean:
     people: int
 
 
-def noisy_mean(people: OptInNumbers, epsilon: Fraction, account: Account, *, note: str = "opt-in mean") -> NoisyMean:
-    """The mean of people who opted in, with discrete Laplace noise.
+def noisy_mean(
+    people: OptInNumbers,
+    epsilon: Fraction,
+    account: Account,
+    *,
+    delta: Fraction | None = None,
+    note: str = "opt-in mean",
+) -> NoisyMean:
+    """The mean of people who opted in, with discrete Laplace noise, or discrete Gaussian noise if delta is given.
 
-    Privacy: epsilon-DP for replacing one person's number; the number of people is public.
+    Privacy: epsilon-DP, or (epsilon, delta)-DP, for replacing one person's number; the number of people is public.
     """
     require_opt_in(people, OptInNumbers)
     query = StepSum(people.steps)
     bound = sensitivity(query.row_norms, max_rows=1, neighbours=Neighbours.REPLACE)
-    noise = DiscreteLaplace.for_epsilon(epsilon, bound)
+    noise: Noise
+    if delta is None:
+        noise = DiscreteLaplace.for_epsilon(epsilon, bound)
+    else:
+        mu = Fraction(gaussian_mu(float_down(epsilon), float_down(delta)))
+        noise = DiscreteGaussian.for_half_mu_squared(mu**2 / 2, bound)
     gate = Gate(people, account, neighbours=Neighbours.REPLACE)
     (measured,) = gate.measure([Request(query, noise)], note=note)
     unit = (people.upper - people.lower) / people.steps

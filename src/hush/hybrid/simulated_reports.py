@@ -11,7 +11,7 @@ import numpy as np
 
 from hush.core.arrays import Integers
 from hush.hybrid.client.choice_laws import UNIT, KaryResponse, RecordResponse, UnaryResponse
-from hush.hybrid.client.number_laws import DuchiResponse, LaplaceResponse, PiecewiseResponse
+from hush.hybrid.client.number_laws import DuchiResponse, GaussianResponse, LaplaceResponse, PiecewiseResponse
 from hush.hybrid.client.question import Question
 from hush.hybrid.collection import ReportCounts, count_reports
 
@@ -82,6 +82,9 @@ def number_reports(question: Question, values: Any, generator: np.random.Generat
         stop = 1 - law.decay / UNIT
         noise = generator.geometric(stop, len(steps)) - generator.geometric(stop, len(steps))
         return np.asarray(np.clip(steps + noise, -law.reach, law.steps + law.reach))
+    if isinstance(law, GaussianResponse):
+        below = np.array([float(start / law.starts[-1]) for start in law.starts[1:]])
+        return np.asarray(steps + np.searchsorted(below, generator.random(len(steps)), side="right") - law.reach)
     if isinstance(law, DuchiResponse):
         line = float(law.intercept) + float(law.slope) * steps
         return np.asarray(generator.random(len(steps)) < line, dtype=np.int64)

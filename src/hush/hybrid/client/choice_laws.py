@@ -40,9 +40,14 @@ def scaled_exp(x: Fraction) -> int:
     >>> scaled_exp(Fraction(0)) <= 2**64, scaled_exp(Fraction(0)) >= 2**64 - 1
     (True, True)
     """
+    return exp_below(x, UNIT_BITS)
+
+
+def exp_below(x: Fraction, bits: int) -> int:
+    """An integer at or just below 2^bits e^x, for x <= 32; never above."""
     argument = _DECIMALS.divide(Decimal(x.numerator), Decimal(x.denominator))
     power = _DECIMALS.multiply(_DECIMALS.exp(argument), _DECIMALS.subtract(Decimal(1), _EXP_MARGIN))
-    return int(_DECIMALS.multiply(power, Decimal(UNIT)).to_integral_value(ROUND_FLOOR))
+    return int(_DECIMALS.multiply(power, Decimal(1 << bits)).to_integral_value(ROUND_FLOOR))
 
 
 class KaryResponse:

@@ -1,4 +1,4 @@
-"""Laws for one bounded number: discrete Laplace, Duchi's two points, and the piecewise law, all on a grid and exact.
+"""Laws for one bounded number, all exact: discrete Laplace and Gaussian noise, Duchi's two points, the piecewise law.
 
 A number between two bounds is rounded at random to one of the two nearest steps j of a grid, 0 <= j <= steps, so that j
 is unbiased. A law turns j into a whole number `report` with
@@ -10,12 +10,25 @@ with rational intercept and slope, so that (report - intercept)/slope is an unbi
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import accumulate
 
-from hush.hybrid.client.choice_laws import SYSTEM_BYTES, UNIT, UNIT_BITS, RandomBytes, scaled_exp, uniform_below
+from hush.hybrid.client.choice_laws import (
+    SYSTEM_BYTES,
+    UNIT,
+    UNIT_BITS,
+    RandomBytes,
+    exp_below,
+    scaled_exp,
+    uniform_below,
+)
 
 TAIL_BITS = 60  # Laplace reports are clamped where a draw ends with probability below 2^-60
+GAUSSIAN_BITS = 256  # of the weight of no noise
+GAUSSIAN_REACH = 9  # standard deviations; noise beyond has a probability below 2^-60, and its weight is 0
 
 
 def step_of(value: Fraction, lower: Fraction, upper: Fraction, steps: int, random_bytes: RandomBytes) -> int:
@@ -166,7 +179,82 @@ def _squares(stop: int) -> int:
     return (stop - 1) * stop * (2 * stop - 1) // 6
 
 
-NumberLaw = LaplaceResponse | DuchiResponse | PiecewiseResponse
+class GaussianResponse:
+    """j plus z, a whole number of weight about 2^256 e^(-z^2 / (2 s^2)) for |z| <= 9 s, with s = `spread` in steps.
+
+    For means whose clients and curator both add Gaussian noise, so that each group also hides the other.
+
+    Privacy: with delta = sum over y of max(0, P(y | 0) - e^epsilon P(y | steps)), by `delta`. The weights are
+    log-concave: one product of neighbours is below a square by a factor e^(1/s^2), and rounding changes a weight by a
+    part of 2^-150 at most. So likelihood ratios are monotone, the worst set of reports is everything up to some y, and
+    no two steps are further apart than 0 and `steps`.
+    """
+
+    __slots__ = ("reach", "spread", "starts", "steps", "weights")
+    slope = Fraction(1)
+    intercept = Fraction(0)
+
+    def __init__(self, steps: int, spread: Fraction) -> None:
+        self.steps, self.spread = steps, spread
+        self.reach = math.ceil(GAUSSIAN_REACH * spread)
+        # the weight of z + 1 is that of z times r^(2 z + 1), with r = e^(-1 / (2 s^2))
+        ratio = exp_below(-1 / (2 * spread**2), GAUSSIAN_BITS)
+        square, half = ratio * ratio >> GAUSSIAN_BITS, [1 << GAUSSIAN_BITS]
+        for _ in range(self.reach):
+            half.append(half[-1] * ratio >> GAUSSIAN_BITS)
+            ratio = ratio * square >> GAUSSIAN_BITS
+        self.weights = half[:0:-1] + half
+        self.starts = list(accumulate(self.weights, initial=0))
+
+    @classmethod
+    def for_promise(cls, steps: int, epsilon: Fraction, delta: Fraction) -> GaussianResponse:
+        """The law of least spread, up to a thousandth, that keeps epsilon and delta."""
+        law = cls(steps, Fraction(math.ceil(1000 * steps * continuous_spread(epsilon, delta)), 1000))
+        while law.delta(epsilon) > delta:
+            law = cls(steps, Fraction(math.ceil(1001 * law.spread), 1000))
+        return law
+
+    def delta(self, epsilon: Fraction) -> Fraction:
+        """An upper bound on delta at epsilon, exact but for e^epsilon, which is rounded down."""
+        power, w, steps = scaled_exp(epsilon), self.weights, self.steps
+        gaps = (UNIT * w[y] - (power * w[y - steps] if y >= steps else 0) for y in range(len(w)))
+        return Fraction(sum(gap for gap in gaps if gap > 0), UNIT * self.starts[-1])
+
+    def draw(self, value: int, random_bytes: RandomBytes = SYSTEM_BYTES) -> int:
+        """A report, given the step."""
+        return value + bisect_right(self.starts, uniform_below(self.starts[-1], random_bytes)) - 1 - self.reach
+
+    def probability(self, value: int, report: int) -> Fraction:
+        """The exact probability of a report."""
+        noise = report - value
+        return Fraction(self.weights[noise + self.reach] if abs(noise) <= self.reach else 0, self.starts[-1])
+
+    def outputs(self) -> Iterator[int]:
+        """Every possible report."""
+        return iter(range(-self.reach, self.steps + self.reach + 1))
+
+    def variance(self, value: int) -> Fraction:
+        """The variance of an estimate of the step, about s^2."""
+        squares = sum(z * z * weight for z, weight in enumerate(self.weights[self.reach :]))
+        return Fraction(2 * squares, self.starts[-1])
+
+
+def continuous_spread(epsilon: Fraction, delta: Fraction) -> float:
+    """The standard deviation s of continuous Gaussian noise for a promise at sensitivity 1, up to a part of 10^-4.
+
+    delta = P(Z < 1/(2 s) - epsilon s) - e^epsilon P(Z < -1/(2 s) - epsilon s)
+    """
+    e, low, high = float(epsilon), 2.0**-10, 2.0**30
+    while high > 1.0001 * low:
+        s = math.sqrt(low * high)
+        above = math.erfc((e * s - 0.5 / s) / math.sqrt(2)) / 2
+        below = math.exp(e) * math.erfc((e * s + 0.5 / s) / math.sqrt(2)) / 2
+        low, high = (low, s) if above - below <= delta else (s, high)
+    return high
+
+
+NumberLaw = LaplaceResponse | DuchiResponse | PiecewiseResponse | GaussianResponse
+# laws of pure epsilon, among which a question may choose
 NUMBER_LAWS: dict[str, type[LaplaceResponse] | type[DuchiResponse] | type[PiecewiseResponse]] = {
     "laplace": LaplaceResponse,
     "duchi": DuchiResponse,

@@ -26,13 +26,15 @@ from hush.hybrid.client.choice_laws import (
     UnaryResponse,
     scaled_exp,
 )
-from hush.hybrid.client.number_laws import NUMBER_LAWS, NumberLaw, step_of
+from hush.hybrid.client.number_laws import NUMBER_LAWS, GaussianResponse, NumberLaw, continuous_spread, step_of
 
 FORMAT_VERSION = 1  # of questions and reports
 WILDCARD = "*"
 MOST_OPTIONS = 1 << 17
 MOST_STEPS = 1 << 16
 MOST_LAPLACE_SPREAD = 1 << 16  # steps over epsilon: about how many coins a device tosses for one report
+MOST_GAUSSIAN_SPREAD = 1 << 14  # steps; a device keeps a table of 18 times as many weights
+GAUSSIAN = "gaussian"
 SMALLEST_EPSILON = Fraction(1, 10**6)
 LONGEST_QUESTION = 1 << 26  # characters; a longer text is a mistake or an attack
 DEFAULT_STEPS = 256
@@ -50,7 +52,7 @@ _BODY_FIELDS = {
 _KIND_MECHANISMS = {
     "choice": ("kary", "unary"),
     "records": ("two-stage",),
-    "number": tuple(NUMBER_LAWS),
+    "number": (*NUMBER_LAWS, GAUSSIAN),
     "cluster": ("kary",),
 }
 
@@ -84,8 +86,9 @@ class Question:
             raise QuestionError(
                 f"mechanism={mechanism!r}: a question of kind {kind} has one of {', '.join(_KIND_MECHANISMS[kind])}"
             )
-        if set(body) != _BODY_FIELDS[kind]:
-            raise QuestionError(f"a question of kind {kind} has the fields {', '.join(sorted(_BODY_FIELDS[kind]))}")
+        fields = _BODY_FIELDS[kind] | ({"spread"} if mechanism == GAUSSIAN else set())
+        if set(body) != fields:
+            raise QuestionError(f"a question of kind {kind} has the fields {', '.join(sorted(fields))}")
         self.name = name
         self.kind = kind
         self.mechanism = mechanism
@@ -94,12 +97,17 @@ class Question:
         _epsilon(self.epsilon)
         if not 0 <= self.delta <= Fraction(1, 2):
             raise QuestionError(f"delta={_text(self.delta)}: expected a probability from 0 to 1/2, such as 1e-6")
-        if self.delta and (mechanism not in ("kary", "two-stage") or body.get("spend_slack")):
+        if self.delta and (mechanism not in ("kary", "two-stage", GAUSSIAN) or body.get("spend_slack")):
             raise QuestionError(
                 f"delta={_text(self.delta)}: {mechanism} promises epsilon alone; leave delta out"
                 + (", or set spend_slack=False" if mechanism == "two-stage" else "")
             )
         self.body = getattr(self, f"_check_{kind}")(dict(body))
+        if isinstance(self.law, GaussianResponse) and self.law.delta(self.epsilon) > self.delta:
+            raise QuestionError(
+                f"spread={self.body['spread']}: noise so narrow does not keep epsilon={_text(self.epsilon)}, "
+                f"delta={_text(self.delta)}; the question promises more than its law keeps"
+            )
 
     @classmethod
     def choice(
@@ -158,17 +166,23 @@ class Question:
         upper: Number,
         *,
         epsilon: Number,
+        delta: Number = 0,
         mechanism: str = "auto",
         steps: int = DEFAULT_STEPS,
     ) -> Question:
         """A number between two bounds; a number outside becomes the nearest bound.
 
         `auto` takes the law of least worst-case variance: Duchi's for small epsilon, the piecewise law otherwise.
+        "gaussian" needs a delta; it is for means in which the noise of each group protects the other.
         """
         body = {"lower": _text(_rational("lower", lower)), "upper": _text(_rational("upper", upper)), "steps": steps}
         if mechanism == "auto":
             mechanism = best_number_law(_epsilon(epsilon), _check_steps(steps))
-        return cls(name=name, kind="number", mechanism=mechanism, epsilon=epsilon, body=body)
+        if mechanism == GAUSSIAN:
+            body["spread"] = _text(
+                _gaussian_law(_check_steps(steps), _epsilon(epsilon), _rational("delta", delta)).spread
+            )
+        return cls(name=name, kind="number", mechanism=mechanism, epsilon=epsilon, delta=delta, body=body)
 
     @classmethod
     def cluster(cls, name: str, centres: Sequence[Sequence[float]], *, epsilon: Number) -> Question:
@@ -185,6 +199,8 @@ class Question:
     @cached_property
     def law(self) -> Law:
         """The law by which an answer is drawn."""
+        if self.mechanism == GAUSSIAN:
+            return GaussianResponse(self.body["steps"], Fraction(self.body["spread"]))
         if self.kind == "number":
             return NUMBER_LAWS[self.mechanism](self.body["steps"], self.epsilon)
         if self.kind == "records":
@@ -332,7 +348,13 @@ class Question:
                 f"steps={steps}, epsilon={_text(self.epsilon)}: Laplace noise would spread over too many steps; "
                 "use fewer steps or another mechanism"
             )
-        return {"lower": _text(lower), "upper": _text(upper), "steps": _check_steps(steps)}
+        checked: dict[str, Any] = {"lower": _text(lower), "upper": _text(upper), "steps": _check_steps(steps)}
+        if self.mechanism == GAUSSIAN:
+            spread = _rational("spread", body["spread"])
+            if not 1 <= spread <= MOST_GAUSSIAN_SPREAD:
+                raise QuestionError(_SPREAD_RULE.format(_text(spread)))
+            checked["spread"] = _text(spread)
+        return checked
 
     def _check_cluster(self, body: dict[str, Any]) -> dict[str, Any]:
         centres = body["centres"]
@@ -404,6 +426,21 @@ def best_number_law(epsilon: Fraction, steps: int = DEFAULT_STEPS) -> str:
         return max(law.variance(step) for step in (0, steps // 2, steps))
 
     return min(NUMBER_LAWS, key=largest)
+
+
+_SPREAD_RULE = (
+    f"Gaussian noise of {{}} steps: expected from 1 to {MOST_GAUSSIAN_SPREAD:,}; change steps, or use another mechanism"
+)
+
+
+def _gaussian_law(steps: int, epsilon: Fraction, delta: Fraction) -> GaussianResponse:
+    """The Gaussian law of least spread for a promise."""
+    if not 0 < delta <= Fraction(1, 2):
+        raise QuestionError(f"delta={_text(delta)}: Gaussian noise needs a delta above 0 and at most 1/2, such as 1e-6")
+    spread = steps * continuous_spread(epsilon, delta)
+    if not 1 <= spread < MOST_GAUSSIAN_SPREAD:
+        raise QuestionError(_SPREAD_RULE.format(f"{spread:.4g}"))
+    return GaussianResponse.for_promise(steps, epsilon, delta)
 
 
 def _object(text: str, what: str) -> dict[str, Any]:
