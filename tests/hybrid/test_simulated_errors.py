@@ -72,7 +72,8 @@ def test_the_plain_form_has_everything(found: SimulatedErrors) -> None:
     assert body["options"]["people"] == 20_000
     assert body["mean"] == found.mean
     assert len(body["mean by epsilon"]["epsilon"]) == len(body["mean by epsilon"]["errors"]["both groups"])
-    assert set(body) == {"options", "mean", "mean by epsilon", "mean by share", "head list by epsilon"}
+    assert set(body) == {"options", "mean", "mean by epsilon", "mean by share", "maps", "head list by epsilon"}
+    assert len(body["maps"]["gain"]["gain"]) == len(body["maps"]["gain"]["share"])
 
 
 @pytest.mark.parametrize(
@@ -100,9 +101,10 @@ def page() -> str:
     return simulate_html(simulate_errors(PAGE_OPTIONS))
 
 
-def test_the_page_has_three_charts_and_two_tables(page: str) -> None:
+def test_the_page_has_three_charts_two_maps_and_two_tables(page: str) -> None:
     assert page.count("<table") == 2
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 5
+    assert page.count('class="cell"') == 6 * 5 + 6 * 6
     assert page.count("<path") == 9
     assert "everybody as a client" in page
     assert "gain on better" in page
@@ -111,11 +113,12 @@ def test_the_page_has_three_charts_and_two_tables(page: str) -> None:
     assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
 
 
-def test_the_page_says_that_hush_adds_no_gaussian_noise_to_means(page: str) -> None:
-    """The epsilons of the second table hold for noise that hush does not add, so none of them is a promise."""
-    _, heading, rest = page.partition("If both groups added Gaussian noise")
+def test_the_page_says_against_whom_gaussian_noise_gives_less_epsilon(page: str) -> None:
+    _, heading, rest = page.partition("If both groups add Gaussian noise")
     assert heading
-    assert "hush adds other noise to means" in rest[: rest.index("<table")]
+    words = rest[: rest.index("<table")]
+    assert "against someone who sees only the published mean" in words
+    assert "against everybody else, the promise is the epsilon above" in words
 
 
 def test_tables_scroll_where_a_screen_is_too_narrow(page: str) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hush.hybrid.client import Device, Question, Report
     from hush.hybrid.collection import collect
     from hush.hybrid.frequency_estimates import estimate
+    from hush.hybrid.heat_maps import amplification_map, gain_map
     from hush.hybrid.kmeans import hybrid_kmeans
     from hush.hybrid.mean_errors import MeanSetting, amplified_epsilon
     from hush.hybrid.mean_estimates import hybrid_mean
@@ -35,11 +36,13 @@ else:
         "Promise": "promises",
         "Question": "client",
         "Report": "client",
+        "amplification_map": "heat_maps",
         "amplified_epsilon": "mean_errors",
         "blend": "blender",
         "collect": "collection",
         "estimate": "frequency_estimates",
         "find_head_list": "blender",
+        "gain_map": "heat_maps",
         "generator_of": "simulated_reports",
         "head_list_questions": "blender",
         "hybrid_kmeans": "kmeans",
@@ -65,11 +68,13 @@ __all__ = [
     "Promise",
     "Question",
     "Report",
+    "amplification_map",
     "amplified_epsilon",
     "blend",
     "collect",
     "estimate",
     "find_head_list",
+    "gain_map",
     "generator_of",
     "head_list_questions",
     "hybrid_kmeans",

@@ -12,6 +12,7 @@ import numpy as np
 from hush.core.errors import DataError
 from hush.core.validation import check_number, check_whole
 from hush.hybrid.blender_simulation import search_log, simulate_blender
+from hush.hybrid.heat_maps import EPSILONS, SHARES, HeatMap, amplification_map, gain_map
 from hush.hybrid.mean_errors import MeanSetting, amplified_epsilon, client_noise
 from hush.hybrid.promises import Promise
 from hush.render.charts import (
@@ -91,6 +92,9 @@ class SimulatedErrors:
             "mean": self.mean,
             "mean by epsilon": plain(self.mean_by_epsilon, "epsilon"),
             "mean by share": plain(self.mean_by_share, "share"),
+            "maps": {
+                name: shown.to_dict() for name, shown in zip(("gain", "amplified"), maps(self.options), strict=True)
+            },
             "head list by epsilon": plain(self.head_list, "epsilon"),
         }
 
@@ -232,6 +236,8 @@ def simulate_html(found: SimulatedErrors) -> str:
         list_chart = tag("div", chart, class_="figures")
     else:
         list_chart = tag("p", "No head list of ten queries was found at any epsilon; more people must opt in.")
+    # maps over two settings
+    gains, amplified = maps(options)
     # the texts
     lead = (
         f"{options.people:,} people, of whom {100 * options.share:g} % let a curator see their data. Everybody is "
@@ -243,9 +249,11 @@ def simulate_html(found: SimulatedErrors) -> str:
         f"{options.stddev:,.10g}. Lower is better."
     )
     of_gaussian_noise = (
-        "The noise of one group would then also protect the other, against someone who sees only the published mean. "
-        "hush adds other noise to means: its promise is the epsilon above."
+        "The noise of each group then also protects the other, against someone who sees only the published mean. With "
+        "other noise, and against everybody else, the promise is the epsilon above."
     )
+    of_gains = "How many times smaller the mean squared error of both groups is than that of the better group alone."
+    of_coalitions = "The larger epsilon of both groups. A coalition is the share of clients who reveal their noise."
     of_lists = (
         f"Total error of the shares of the ten most common queries of {options.log_people:,} invented people. Lower is "
         "better. There is no point where fewer than ten queries were found."
@@ -261,9 +269,11 @@ def simulate_html(found: SimulatedErrors) -> str:
         tag("p", of_means),
         tag("div", *mean_charts, class_="figures"),
         scrolling(_gains(options)),
-        tag("h3", "If both groups added Gaussian noise"),
+        _map_figure("How much both groups gain together", gains, 4, of_gains),
+        tag("h3", "If both groups add Gaussian noise"),
         tag("p", of_gaussian_noise),
         scrolling(_amplified(options)),
+        _map_figure("Epsilon against someone who sees only the mean", amplified, 5, of_coalitions),
         tag("h2", "A head list"),
         tag("p", of_lists),
         list_chart,
@@ -272,6 +282,33 @@ def simulate_html(found: SimulatedErrors) -> str:
         made_by(),
     )
     return page_html(body, title="Two groups, simulated")
+
+
+def maps(options: SimulateOptions) -> tuple[HeatMap, HeatMap]:
+    """The gain over shares and epsilons, and epsilon against outsiders over shares and coalitions."""
+    shares = [share for share in SHARES if options.people * share >= 1]
+    gains = gain_map(
+        options.people,
+        options.stddev**2,
+        width=options.width,
+        shares=shares,
+        epsilons=EPSILONS,
+        setting=lambda share, epsilon: mean_setting(options, epsilon, share),
+    )
+    amplified = amplification_map(
+        options.people,
+        options.stddev**2,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        width=options.width,
+        shares=shares,
+    )
+    return gains, amplified
+
+
+def _map_figure(title: str, shown: HeatMap, number: int, caption: str) -> Markup:
+    chart = tag("figure", tag("h3", title), shown.chart(number), tag("figcaption", caption))
+    return tag("div", chart, class_="figures")
 
 
 def _shares(options: SimulateOptions) -> list[float]:

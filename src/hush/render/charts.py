@@ -1,4 +1,4 @@
-"""Parts of charts that every page shares: axes with round ticks, grid lines, curve styles, and the SVG frame."""
+"""Parts of charts that every page shares: axes with round ticks, grid lines, curve styles, cells, and the SVG frame."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ CHART_WIDTH = 440.0  # two charts stand side by side on a page
 LABEL_SIZE, TICK_SIZE = 12.0, 11.0  # font sizes in pixels, as in style.css
 AXIS_PADDING = 0.02  # free space beyond the extreme values, as a share of the axis
 MOST_LOG_TICKS = 8
+WHITE_TEXT_SHADE = 0.68  # the shade at which white and black text are equally legible, in both colour schemes
 CURVE_COLOURS = ("var(--bar)", "var(--below)", "#2e8b57", "#8e5bb5", "var(--naive)", "#c2417a", "#6b7d0a", "#1f9aa8")
 CURVE_DASHES = ("", "9 5", "2 4", "12 4 2 4")  # so that a curve shows through another that covers it
 
@@ -140,3 +141,8 @@ def picture(
         role="img",
         aria_labelledby=f"title-{number} desc-{number}",
     )
+
+
+def swatch(x: float, y: float, wide: float, tall: float, shade: float) -> Markup:
+    """A cell of a heat map; `shade` is from 0 to 1."""
+    return shape("rect", x=x, y=y, width=wide, height=tall, class_="cell", fill_opacity=f"{max(shade, 0.02):.2f}")

@@ -10,7 +10,17 @@ import math
 import numpy as np
 
 from hush.core.arrays import Floats
-from hush.render.charts import CHART_WIDTH, LABEL_SIZE, TICK_SIZE, Axis, horizontal_grid, picture, vertical_grid
+from hush.render.charts import (
+    CHART_WIDTH,
+    LABEL_SIZE,
+    TICK_SIZE,
+    WHITE_TEXT_SHADE,
+    Axis,
+    horizontal_grid,
+    picture,
+    swatch,
+    vertical_grid,
+)
 from hush.render.labels import compact, readable, rounded, width
 from hush.render.markup import Markup, coordinate, join, shape, tag
 from hush.report.level_groups import GroupedCounts, heights_per_row
@@ -22,7 +32,6 @@ APART_GAP = 16.0  # between the ordinary levels and those that are set apart, `o
 INTERVAL_ABOVE, INTERVAL_BELOW = 1.2, 0.2  # how far intervals may reach, relative to the highest bar
 LONGEST_ROW_LABEL, LONGEST_COLUMN_LABEL = 20, 12  # characters beside and above a heat map
 MOST_WRITTEN_CELLS = 64  # larger heat maps have no numbers in their cells
-WHITE_TEXT_SHADE = 0.68  # the shade at which white and black text are equally legible, in both colour schemes
 LEGEND_SHADES = 6
 WIDEST_CELL = 72.0
 HATCH_DISTANCE = 6.0
@@ -261,7 +270,7 @@ def heat_map(sums: GroupedCounts, number: int) -> Markup:
         for j in range(len(columns)):
             x = left + wide * j
             shade = math.sqrt(max(float(sums.estimate[i, j]), 0.0) / largest) if largest > 0 else 0.0
-            cell = _swatch(x, y, wide - 1, tall - 1, shade)
+            cell = swatch(x, y, wide - 1, tall - 1, shade)
             shapes.append(tag("g", tag("title", tip(sums, i, j)), cell))
             if sums.doubtful[i, j]:
                 hatched.append(_hatch(x, y, wide - 1, tall - 1))
@@ -283,10 +292,6 @@ def heat_map(sums: GroupedCounts, number: int) -> Markup:
     )
     title = f"Estimated counts by {first} (down) and {second} (across)"
     return picture(title, described, number, bottom + 48, *shapes)
-
-
-def _swatch(x: float, y: float, wide: float, tall: float, shade: float) -> Markup:
-    return shape("rect", x=x, y=y, width=wide, height=tall, class_="cell", fill_opacity=f"{max(shade, 0.02):.2f}")
 
 
 def _short(sums: GroupedCounts, i: int, j: int) -> str:
@@ -328,14 +333,14 @@ def _hatch(x: float, y: float, wide: float, tall: float) -> str:
 def _legend(largest: float, y: float, hatched: bool) -> Markup:
     """Swatches from zero to the largest count, and one that explains hatching."""
     wide = 26.0
-    shapes = [_swatch(2 + wide * k, y, wide - 1, 11.0, k / (LEGEND_SHADES - 1)) for k in range(LEGEND_SHADES)]
+    shapes = [swatch(2 + wide * k, y, wide - 1, 11.0, k / (LEGEND_SHADES - 1)) for k in range(LEGEND_SHADES)]
     ends = 2 + wide * LEGEND_SHADES
     shapes.append(tag("text", "0", x=2.0, y=y + 25, class_="mark"))
     shapes.append(tag("text", compact(float(f"{largest / 4:.2g}")), x=2 + (ends - 2) / 2, y=y + 25, class_="mark mid"))
     shapes.append(tag("text", compact(float(f"{largest:.3g}")), x=ends, y=y + 25, class_="mark end"))
     if hatched:
         x = ends + 22
-        shapes.append(_swatch(x, y, wide - 1, 11.0, 0.0))
+        shapes.append(swatch(x, y, wide - 1, 11.0, 0.0))
         shapes.append(shape("path", d=_hatch(x, y, wide - 1, 11.0), class_="hatch"))
         shapes.append(tag("text", "interval reaches zero", x=x + wide + 5, y=y + 10, class_="mark"))
     return join(*shapes)
