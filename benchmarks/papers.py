@@ -17,11 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from benchmarks import printed_aim, printed_hdmm, printed_hybrid, printed_matrix, printed_residual
+from benchmarks import printed_aim, printed_hdmm, printed_hybrid, printed_matrix, printed_residual, printed_synthetic
 from benchmarks.printed import DOCUMENTS, Options, PrintedTable, differs, number
 
 TABLES: tuple[PrintedTable, ...] = (
     *printed_hdmm.TABLES,
+    *printed_synthetic.TABLES,
     *printed_aim.TABLES,
     *printed_matrix.TABLES,
     *printed_hybrid.TABLES,
