@@ -13,6 +13,7 @@ variance of the noise at sensitivity one.
 """
 
 from hush.models.graphical.marginal_loss import CustomLoss, MarginalLoss
+from hush.optimizers.data_cubes import DataCubes, data_cubes
 from hush.optimizers.eigen_design import (
     Weighting,
     augmented,
@@ -60,6 +61,7 @@ from hush.strategies.strategy import NoiseKind
 
 __all__ = [
     "CustomLoss",
+    "DataCubes",
     "MarginalLoss",
     "MinimalWorkload",
     "NoiseKind",
@@ -68,6 +70,7 @@ __all__ = [
     "completed",
     "contains",
     "covariance",
+    "data_cubes",
     "design_costs",
     "eigen_design",
     "fourier",

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks import unprotected_methods
 from benchmarks.unprotected_methods import LINES, MAPS, hybrid_tree, kept_coefficients
+
+from benchmarks import unprotected_methods
 
 STEPS = np.repeat(np.random.default_rng(1).integers(0, 60, 8), 20)  # 160 cells, four buckets of StructureFirst at most
 
