@@ -1,11 +1,12 @@
 """Blending: weights by variance, the simplex, and the order of a list."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hush.core.errors import DataError
+from hush.core.errors import BudgetError, DataError
 from hush.hybrid.blender import (
     GroupShares,
     blend,
@@ -13,8 +14,8 @@ from hush.hybrid.blender import (
     find_head_list,
     head_list_questions,
 )
-from hush.hybrid.client import Question
-from hush.hybrid.collection import ReportCounts
+from hush.hybrid.client import Device, Question
+from hush.hybrid.collection import ReportCounts, collect
 from hush.hybrid.head_list import OptInEstimates
 from hush.hybrid.opt_in import OptInRecords
 from hush.hybrid.promises import Promise
@@ -107,3 +108,28 @@ def test_an_empty_list_is_an_answer() -> None:
 def test_most_queries_must_be_positive() -> None:
     with pytest.raises(DataError, match="most_queries=0"):
         find_head_list(OptInRecords([["a"], ["b"]]), PROMISE, most_queries=0)
+
+
+def test_several_records_of_everybody_share_the_promise_and_give_shares_of_places(tmp_path: Path) -> None:
+    """4,000 people hold "news"; half also hold "mail", and the others leave their second place empty."""
+    listed = {"news": ["a"], "mail": ["c"]}
+    held = [[("news", "a"), ("mail", "c")], [("news", "a")]]
+    promise = Promise.of(8, 1e-5, ledger=str(tmp_path / "budget.db"))
+    people = OptInRecords(held * 500, max_records=2)
+    counted = find_head_list(people, promise, most_queries=2)
+    assert counted.head_list == listed
+    assert counted.estimate.sum() == pytest.approx(1)
+    questions = head_list_questions(counted.head_list, promise, places=2)
+    asked = questions.queries
+    assert asked is not None
+    assert asked.epsilon == 4
+    promise.record_question(asked, places=2)
+    with pytest.raises(BudgetError):
+        promise.record_question(asked)
+    devices = [(Device(limit=8), held[person % 2]) for person in range(3000)]
+    reports = [r for device, own in devices for r in device.answer_places(asked, [query for query, _ in own], 2)]
+    found = blend(counted, questions, {asked.id: collect(asked, reports)})
+    shares = dict(zip(found.queries, found.shares, strict=True))
+    assert shares["news"] == pytest.approx(1 / 2, abs=0.04)
+    assert shares["mail"] == pytest.approx(1 / 4, abs=0.04)
+    assert found.wildcard == pytest.approx(1 / 4, abs=0.04)

@@ -272,3 +272,39 @@ def test_gaussian_questions_promise_what_their_law_keeps() -> None:
         Question.number("x", 0, 12, epsilon="0.01", delta="1e-6", mechanism="gaussian", steps=256)
     with pytest.raises(QuestionError, match="has the fields lower, spread, steps, upper"):
         Question(name="x", kind="number", mechanism="gaussian", epsilon=1, delta="1e-6", body={"lower": "0"})
+
+
+LISTED = Question.choice("query", ["a", "b", "c"], epsilon=1, other=True)
+
+
+def test_the_number_of_reports_does_not_depend_on_the_number_of_values() -> None:
+    for values in ([], ["a"], ["a", "a"], ["a", "b"], ["a", "b", "c", "z"]):
+        device = Device(limit=3)
+        reports = device.answer_places(LISTED, values, 3)
+        assert len({report.id for report in reports}) == 3
+        assert device.spent == 3
+        assert [r.id for r in device.answer_places(LISTED, values, 3)] == [r.id for r in reports]
+        assert device.spent == 3
+
+
+def test_places_hold_the_different_values_and_then_the_wildcard() -> None:
+    """At epsilon 32 every report is true, but for a chance of 1e-12."""
+    sure = Question.choice("query", ["a", "b", "c"], epsilon=32, other=True)
+    given = {("a", "a", "b"): [0, 1, 3], (): [3, 3, 3], ("c", "b", "a", "z"): [2, 1, 0], ("z", "y"): [3, 3, 3]}
+    for values, expected in given.items():
+        assert [report.value for report in Device().answer_places(sure, values, 3)] == expected
+    pairs = Question.records("record", {"q": ["u"]}, epsilon=32)
+    assert [r.value for r in Device().answer_places(pairs, [("q", "u")], 2)] == [[0, 0], [1, 0]]
+
+
+def test_all_places_stay_within_the_limit_or_nothing_is_drawn() -> None:
+    device = Device(limit=2)
+    with pytest.raises(AnswerError, match="would bring this device to 3, beyond its limit of 2; nothing is sent"):
+        device.answer_places(LISTED, ["a"], 3)
+    assert device.spent == 0
+    with pytest.raises(AnswerError, match="places=0: expected a whole number"):
+        device.answer_places(LISTED, ["a"], 0)
+    with pytest.raises(AnswerError, match="put a single value in a list"):
+        device.answer_places(LISTED, "a", 2)
+    with pytest.raises(AnswerError, match="needs other=True"):
+        device.answer_places(Question.yes_no("q", epsilon=1), ["yes"], 2)

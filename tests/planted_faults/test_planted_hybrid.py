@@ -83,7 +83,7 @@ def gaussian_noise_for_half_the_range(patch: Patch) -> None:
 
 def memory_forgotten(patch: Patch) -> None:
     """A device that draws anew every time, so that answers can be averaged."""
-    patch.setattr(device.Device, "_hash", lambda self, question, value: str(np.random.default_rng().random()))
+    patch.setattr(device.Device, "_hash", lambda self, question, value, place: str(np.random.default_rng().random()))
 
 
 def table_of_twice_delta(patch: Patch) -> None:

@@ -15,7 +15,7 @@ group's own estimate favours estimates that are too small.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -59,8 +59,15 @@ def head_list_questions(
     form: Literal["split", "two-stage"] = "split",
     share: float | str = DEFAULT_SHARE,
     spend_slack: bool = True,
+    places: int = 1,
 ) -> HeadListQuestions:
-    """The questions about a head list, each at the whole promise; an empty list has no questions."""
+    """The questions about a head list, each at the whole promise; an empty list has no questions.
+
+    With `places`, each device sends so many reports (`Device.answer_places`), which share the promise, and shares are
+    of places, as with `OptInRecords(max_records=places)`. One place has the least error on most lists.
+    """
+    check_whole(DataError, "places", places, least=1)
+    promise = replace(promise, epsilon=promise.epsilon / places, delta=promise.delta / places)
     if not head_list:
         return HeadListQuestions(head_list=head_list)
     if form == "two-stage":

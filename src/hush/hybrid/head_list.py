@@ -121,6 +121,8 @@ class OptInEstimates:
 def estimate_opt_in(people: OptInRecords, records: tuple[Record, ...], promise: Promise) -> OptInEstimates:
     """The shares of listed records among opt-in people, and of the other URLs of each listed query.
 
+    Each person has `max_records` places, and shares are of places; an empty place counts for the wildcard record.
+
     Privacy: epsilon-DP for replacing one person's records.
     Differs from [Avent 2023, Alg. 2.3]: other URLs of a listed query count for that query, as they do for clients;
     otherwise opt-in people would underestimate the query.
@@ -130,6 +132,7 @@ def estimate_opt_in(people: OptInRecords, records: tuple[Record, ...], promise: 
         raise DataError("only one person counts the head list: a variance needs at least two opt-in people")
     records = (*records, *((query, WILDCARD) for query in dict.fromkeys(query for query, _ in records)))
     counts, noise = noisy_counts(people.with_list(records), promise.epsilon, promise.account(ESTIMATION))
-    return OptInEstimates(
-        records=(*records, (WILDCARD, WILDCARD)), estimate=counts / len(people), noise=noise, rows=len(people)
-    )
+    places = len(people) * people.max_records
+    if people.max_records > 1:  # the places that people leave empty count too
+        counts[-1] = places - counts[:-1].sum()
+    return OptInEstimates(records=(*records, (WILDCARD, WILDCARD)), estimate=counts / places, noise=noise, rows=places)

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from hush.core.errors import BudgetError
 from hush.core.rational import float_up
+from hush.core.validation import check_whole
 from hush.hybrid.client.question import Question
 from hush.privacy.account import Account, Allowance
 from hush.privacy.budget import Budget
@@ -70,10 +71,15 @@ class Promise:
         """The account of one group of opt-in people, within the promise and the ledger."""
         return open_account(self.budget, self._ledger(dataset), release=self.release, terms=CURATOR_TERMS)
 
-    def record_question(self, question: Question) -> None:
-        """Charge the clients' dataset for a question, before it is published; raises BudgetError beyond its cap."""
-        event = LocalEvent(question.epsilon, question.delta)
-        note = f"question {question.name}: {question.kind} by {question.mechanism}"
+    def record_question(self, question: Question, *, places: int = 1) -> None:
+        """Charge the clients' dataset for a question, before it is published; raises BudgetError beyond its cap.
+
+        `places` is the number of reports of each device (`Device.answer_places`), all of which are charged.
+        """
+        check_whole(BudgetError, "places", places, least=1)
+        event = LocalEvent(places * question.epsilon, places * question.delta)
+        each = f", {places} reports of each device" if places > 1 else ""
+        note = f"question {question.name}: {question.kind} by {question.mechanism}{each}"
         ledger = self._ledger(CLIENTS)
         if ledger is None:
             Allowance(self.budget).charge(event, note=note)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from hush.hybrid.client.choice_laws import SYSTEM_BYTES, RandomBytes, UnaryResponse
-from hush.hybrid.client.question import AnswerError, Question, Report, unary_text
+from hush.hybrid.client.question import WILDCARD, AnswerError, Question, Report, unary_text
 
 _SALT, _SPENT, _ANSWER = "salt", "spent", "answer "
 
@@ -51,24 +51,48 @@ class Device:
 
     def answer(self, question: Question, value: Any) -> Report:
         """The report for a value: the remembered one, or a new draw."""
-        place = _ANSWER + self._hash(question, value)
-        if place in self.memory:
-            return Report.from_json(self.memory[place])
-        after = self.spent + question.epsilon
+        return self._answers(question, [(value, "")])[0]
+
+    def answer_places(self, question: Question, values: Sequence[Any], places: int) -> list[Report]:
+        """Exactly `places` reports, one for each of the first different values, and for "*" where there are fewer.
+
+        So the number of reports says nothing about the number of values. Each report spends the question's epsilon,
+        also if two places hold the same value. The question needs `other=True`, or records.
+        """
+        if isinstance(places, bool) or not isinstance(places, int) or places < 1:
+            raise AnswerError(f"places={places!r}: expected a whole number of at least 1")
+        if isinstance(values, str | bytes):
+            raise AnswerError("values: expected a list; put a single value in a list")
+        if not question.body.get("other", question.kind == "records"):
+            raise AnswerError("a place may be empty, so the question needs other=True; nothing is sent")
+        empty = (WILDCARD, WILDCARD) if question.kind == "records" else WILDCARD
+        held = list({question.distinct(value): value for value in values}.values())[:places]
+        held += [empty] * (places - len(held))
+        return self._answers(question, [(value, f"place {place}") for place, value in enumerate(held)])
+
+    def _answers(self, question: Question, held: Sequence[tuple[Any, str]]) -> list[Report]:
+        """The reports for values in their places; all of them stay within the limit, or none is drawn."""
+        keys = [_ANSWER + self._hash(question, value, place) for value, place in held]
+        after = self.spent + question.epsilon * sum(key not in self.memory for key in keys)
         if self.limit is not None and after > self.limit:
             raise AnswerError(
                 f"an answer at epsilon={question.epsilon} would bring this device to {after}, beyond its limit of "
                 f"{self.limit}; nothing is sent"
             )
+        return [self._answer(question, value, key) for (value, _), key in zip(held, keys, strict=True)]
+
+    def _answer(self, question: Question, value: Any, key: str) -> Report:
+        if key in self.memory:
+            return Report.from_json(self.memory[key])
         encoded, _ = question.encode(value, self._random_bytes)
         drawn: Any = question.law.draw(encoded, self._random_bytes)
         if isinstance(question.law, UnaryResponse):
             drawn = unary_text(drawn, question.law.size)
         report = Report(question.id, list(drawn) if isinstance(drawn, tuple) else drawn)
-        self.memory[_SPENT] = str(after)
-        self.memory[place] = report.as_json()
+        self.memory[_SPENT] = str(self.spent + question.epsilon)
+        self.memory[key] = report.as_json()
         return report
 
-    def _hash(self, question: Question, value: Any) -> str:
-        text = json.dumps([self.memory[_SALT], question.id, question.distinct(value)])
+    def _hash(self, question: Question, value: Any, place: str) -> str:
+        text = json.dumps([self.memory[_SALT], question.id, question.distinct(value), *([place] if place else [])])
         return hashlib.sha256(text.encode("ascii")).hexdigest()
