@@ -1,7 +1,8 @@
 """Compare the hybrid room with the figures it was built to: head lists, means, K-means, and the rate of estimation.
 
-(a) An invented log of 519,371 people, 5 % opt-in, delta 1e-5: our blend, opt-in people and clients alone, and the
-    document's form (95 % of opt-in people find the list, clients answer in two stages with the budget split).
+(a) An invented log of 519,371 people, 5 % opt-in, delta 1e-5: our blend, opt-in people and clients alone, the
+    document's form (95 % of opt-in people find the list, clients answer in two stages with the budget split), and
+    LDPMiner, by which clients alone find and count a list.
 (b) Means: gains under Beta laws beside those recomputed apart from this code by the document's formulas, and with
     better client laws.
 (c) K-means: four clusters of 40,000 points at epsilon 7, beside the figures of an earlier run of the same design.
@@ -29,8 +30,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.head_list_scores import scores as scores_of
+from benchmarks.local_miner import mined_shares
 from hush.hybrid import Promise, Question, collect, estimate
-from hush.hybrid.blender_simulation import search_log, simulate_blender
+from hush.hybrid.blender_simulation import l1_distance, search_log, simulate_blender
 from hush.hybrid.kmeans import OptInPoints, SimulatedClients, hybrid_kmeans, wcss
 from hush.hybrid.mean_errors import MeanSetting, client_noise
 from hush.hybrid.simulated_reports import generator_of, unary_reports
@@ -73,6 +75,7 @@ DOCUMENT = {"form": "two-stage", "spend_slack": False, "discovery_share": 0.95}
 
 def head_lists(console: Console, runs: int) -> None:
     table = Table("M", "epsilon", "found", "l1", "earlier", "l1 with missed", "opt-in", "clients", "document's form",
+                  "LDPMiner with missed",
                   "NDCG 10", "earlier", "at best", "opt-in", "document's form",
                   title=f"(a) head lists, means of {runs} runs")  # fmt: skip
     logs = [search_log(seed=seed) for seed in range(runs)]
@@ -89,10 +92,15 @@ def head_lists(console: Console, runs: int) -> None:
             mean = {key: float(np.mean([scores[key] for scores in mine])) for key in mine[0]}
             document = {key: float(np.mean([scores[key] for scores in other])) for key in other[0]}
             found = np.mean([len(run.blended.queries) for run in ours])
+            missed = []
+            for seed, log in enumerate(logs):
+                shares, true = mined_shares(log, epsilon, most_queries=most, seed=seed), log.true_shares(5000)
+                head = {*shares, *list(true)[:most]}
+                missed.append(l1_distance(shares, {query: sum(true.get(query, {}).values()) for query in head}))
             table.add_row(
                 str(most), str(epsilon), f"{found:.0f}", f"{mean['l1']:.4f}",
                 str(EARLIER_L1.get(most, {}).get(epsilon, "")), f"{mean['l1 head']:.4f}", f"{mean['l1 opt-in']:.4f}",
-                f"{mean['l1 clients']:.4f}", f"{document['l1']:.4f}", f"{mean['NDCG']:.3f}",
+                f"{mean['l1 clients']:.4f}", f"{document['l1']:.4f}", f"{np.mean(missed):.4f}", f"{mean['NDCG']:.3f}",
                 str(EARLIER_NDCG.get(most, {}).get(epsilon, "")), f"{mean['NDCG at best']:.3f}",
                 f"{mean['NDCG opt-in']:.3f}", f"{document['NDCG']:.3f}",
             )  # fmt: skip

@@ -71,6 +71,10 @@ def grid(
 
 def differs(row: Row, table: PrintedTable) -> bool:
     """Whether ours is off from both the printed and the recomputed number, by more than a printed number is rounded."""
+    if isinstance(row.printed, str) and not table.random and not math.isnan(row.ours):
+        relation, _, bound = row.printed.partition(" ")
+        holds = {"<": row.ours < float(bound), ">": row.ours > float(bound)} if relation in ("<", ">") else {}
+        return not holds.get(relation, True)
     known = [value for value in (row.printed, row.recomputed) if isinstance(value, int | float)]
     if table.random or not known or math.isnan(row.ours):
         return False

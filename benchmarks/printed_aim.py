@@ -24,13 +24,13 @@ ROWS, DELTA, SEED = 20_000, 1e-9, 5
 SIZES = {"a": 8, "b": 8, "c": 6, "d": 5, "e": 4, "f": 3}
 
 
-def stand_in(zeros: bool) -> tuple[Table, hush.Schema]:
-    """Columns in a chain, where most pairs of the first three columns never occur."""
+def stand_in(zeros: bool, followers: int = 2) -> tuple[Table, hush.Schema]:
+    """Columns in a chain, where a level of one of the first columns is followed by few levels of the next."""
     random = np.random.Generator(np.random.PCG64(SEED))
     codes: dict[str, np.ndarray] = {}
     before = random.integers(0, 8, ROWS)
     for name, size in SIZES.items():
-        codes[name] = (before + random.integers(0, 2, ROWS)) * size // 9 if codes else before
+        codes[name] = (before + random.integers(0, followers, ROWS)) * size // (7 + followers) if codes else before
         before = codes[name]
     domain = hush.Domain(SIZES)
     rules = []
@@ -51,18 +51,19 @@ def workload_error(release: Release, table: Table, workload: hush.Workload) -> f
 
 def structural_zeros(options: Options) -> Iterator[Row]:
     trials = 1 if options.quick else 3
-    for epsilon, without, with_rules in zip(EPSILONS, WITHOUT_ZEROS, WITH_ZEROS, strict=True):
-        if options.quick and epsilon not in (0.1, 1.0, 10.0):
-            continue
-        errors = []
-        for zeros in (False, True):
-            table, schema = stand_in(zeros)
-            asked = hush.Workload.kway(schema.domain, 3)
-            plan = hush.plan(asked, hush.Budget(epsilon=epsilon, delta=DELTA), mechanism=AIM(paper=True))
-            errors.append(float(np.mean([workload_error(plan.release(table), table, asked) for _ in range(trials)])))
-        yield Row(
-            f"epsilon {epsilon:g}, AIM over AIM with zeros", round(without / with_rules, 3), None, errors[0] / errors[1]
-        )
+    for words, followers in (("three quarters", 2), ("half", 6)):
+        for epsilon, without, with_rules in zip(EPSILONS, WITHOUT_ZEROS, WITH_ZEROS, strict=True):
+            if options.quick and epsilon not in (0.1, 1.0, 10.0):
+                continue
+            errors = []
+            for zeros in (False, True):
+                table, schema = stand_in(zeros, followers)
+                asked = hush.Workload.kway(schema.domain, 3)
+                plan = hush.plan(asked, hush.Budget(epsilon=epsilon, delta=DELTA), mechanism=AIM(paper=True))
+                runs = [workload_error(plan.release(table), table, asked) for _ in range(trials)]
+                errors.append(float(np.mean(runs)))
+            printed = round(without / with_rules, 3)
+            yield Row(f"{words} of the pairs impossible, epsilon {epsilon:g}", printed, None, errors[0] / errors[1])
 
 
 def estimators(options: Options) -> Iterator[Row]:
@@ -98,8 +99,9 @@ TABLES = (
         seconds=600,
         quick_seconds=60,
         random=True,
-        note="FIRE is not here: ours is a generated table of six columns, of whose pairs two have mostly impossible "
-        "combinations. Printed ratios average 1.07, and three of nine are below 1.",
+        note="FIRE is not here: ours are two generated tables of six columns, with rules on two pairs of columns. "
+        "Where the rules forbid three quarters of the combinations they help a lot; where they forbid half, about as "
+        "little as printed. Printed ratios average 1.07, and three of nine are below 1.",
     ),
     PrintedTable(
         document="001",
