@@ -19,7 +19,7 @@ GRIDS = (AxisGrid(np.array([0, 1, 2, 4, 6, 7])), AxisGrid(np.array([0, 2, 3, 5])
 @pytest.mark.parametrize("buckets", [1, 5, 64])
 def test_the_hats_over_a_bucket_add_up_to_the_unit(count: int, buckets: int) -> None:
     hats = Hats(count, buckets)
-    matrix = hats.matrix().toarray()
+    matrix = hats.matrix().toarray().astype(np.int64)
     assert matrix.shape == (count, buckets)
     assert (matrix >= 0).all()
     assert (matrix.sum(axis=0) == HAT_UNIT).all()

@@ -26,9 +26,9 @@ from hush.privacy.sensitivity import ONE_CELL, RowNorms
 from hush.strategies.strategy import NoiseKind
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import csc_array
 
-HAT_UNIT = 64  # the weights of a bucket in all hats of an axis add up to this
+HAT_UNIT = 64  # the weights of a bucket in all hats of an axis add up to this; they fit one byte
 
 
 @dataclass(frozen=True)
@@ -45,26 +45,39 @@ class Hats:
     @cached_property
     def _columns(self) -> tuple[Integers, Integers]:
         """The hat to the left of each bucket, and the weight of the one to its right."""
-        place = np.clip((np.arange(self.buckets) + 0.5) * self.count / self.buckets - 0.5, 0, self.count - 1)
-        left = np.minimum(place.astype(np.int64), max(self.count - 2, 0))
-        return left, np.rint(HAT_UNIT * (place - left)).astype(np.int64)
+        place = np.arange(self.buckets, dtype=np.float64)  # in place, since an axis may have millions of buckets
+        place += 0.5
+        place *= self.count
+        place /= self.buckets
+        place -= 0.5
+        np.clip(place, 0, self.count - 1, out=place)
+        left = np.minimum(place.astype(np.int32), np.int32(max(self.count - 2, 0)))
+        place -= left
+        place *= HAT_UNIT
+        return left, np.rint(place, out=place).astype(np.int8)
 
-    def matrix(self) -> csr_array:
-        """(count, buckets), int64."""
-        from scipy.sparse import csr_array
+    def matrix(self) -> csc_array:
+        """(count, buckets), whole numbers of one byte, two for each bucket."""
+        from scipy.sparse import csc_array
 
         left, right = self._columns
-        columns = np.arange(self.buckets)
-        rows = np.concatenate([left, np.minimum(left + 1, self.count - 1)])
-        weights = np.concatenate([HAT_UNIT - right, right])
-        kept = weights > 0
-        both = (weights[kept], (rows[kept], np.tile(columns, 2)[kept]))
-        return csr_array(both, shape=(self.count, self.buckets), dtype=np.int64)
+        rows = np.repeat(left, 2)
+        rows[1::2] = np.minimum(rows[1::2] + 1, self.count - 1)
+        weights = np.repeat(right, 2)
+        weights[::2] = HAT_UNIT - weights[::2]
+        starts = np.arange(0, 2 * self.buckets + 1, 2, dtype=np.int32)
+        return csc_array((weights, rows, starts), shape=(self.count, self.buckets))
+
+    def shares(self) -> csc_array:
+        """The matrix over `HAT_UNIT`, exact: every bucket adds up to 1."""
+        matrix = self.matrix()
+        matrix.data = matrix.data / np.float32(HAT_UNIT)
+        return matrix
 
     @property
     def largest_square(self) -> int:
         """The largest sum of squared weights of a bucket."""
-        _, right = self._columns
+        right = np.unique(self._columns[1]).astype(np.int64)
         return int((right**2 + (HAT_UNIT - right) ** 2).max())
 
 
@@ -159,7 +172,7 @@ def design_hats(grids: Sequence[AxisGrid], queries: str, noise: NoiseKind) -> Ha
     parts: dict[tuple[int, int], tuple[Floats, Floats]] = {}  # hats of an axis, and their form
     counts = sorted({count for levels in _candidates(even) for count in levels})
     for (axis, form), count in itertools.product(enumerate(forms), counts):
-        hats = Hats(count, even[axis].buckets).matrix().toarray() / HAT_UNIT
+        hats = Hats(count, even[axis].buckets).shares().toarray().astype(np.float64)
         parts[axis, count] = hats, form.apply(hats)
     designs = [_best(levels, parts, len(even), whole, noise) for levels in _candidates(even)]
     loss, levels, ratios = min([plain, *designs], key=lambda design: design[0])
@@ -244,7 +257,7 @@ class HatFit:
         values = [table.raw / query.scale for table, query in zip(measured, queries, strict=True)]
         variances = [(table.law.stddev / query.scale) ** 2 for table, query in zip(measured, queries, strict=True)]
         self.variance = max(variances[0], 1e-12)
-        self._hats = [[hat.matrix() / HAT_UNIT for hat in query.shapes] for query in queries[1:]]
+        self._hats = [[hat.shares() for hat in query.shapes] for query in queries[1:]]
         self._ratios = [self.variance / max(variance, 1e-12) for variance in variances[1:]]
         blocks = []
         for first, p in zip(self._hats, self._ratios, strict=True):
@@ -256,13 +269,15 @@ class HatFit:
                 row.append(math.sqrt(p * q) * block)
             blocks.append(row)
         self._core = np.linalg.inv(np.eye(sum(len(row[0]) for row in blocks)) + np.block(blocks)) if blocks else None
-        z = np.array(values[0], dtype=np.float64)
+        z: Floats = values[0]  # an array of its own, since the division made it
         for hats, ratio, y in zip(self._hats, self._ratios, values[1:], strict=True):
             part: Floats = y * ratio
             for axis, hat in enumerate(hats):
                 part = along(hat.T, part, axis)
             z += part
-        self.buckets = z - self.back(self.theta(z)) if blocks else z
+        if blocks:
+            z -= self.back(self.theta(z))
+        self.buckets = z
 
     def theta(self, x: Floats) -> Floats:
         """theta x over the leading axes, as rows by everything else."""

@@ -11,7 +11,7 @@ import numpy as np
 from hush.core.arrays import Floats, Integers, apply_each, summed
 from hush.core.domain import Clique, Domain
 from hush.core.errors import SizeError, WorkloadError
-from hush.histograms.axis_grid import AxisForm, AxisGrid, spread
+from hush.histograms.axis_grid import AxisForm, AxisGrid, added, spread
 from hush.histograms.block_cut import CutQuery
 from hush.histograms.block_fit import BlockFit
 from hush.histograms.block_posterior import settled_blocks
@@ -32,7 +32,13 @@ class HistogramEstimates:
 
     Counts are non-negative: the nearest, in the norm of the queries, to the unbiased counts, or to their posterior if
     nested blocks were measured. Counts from a tree of buckets stay unbiased. Variances are those of unbiased counts.
-    They cover the noise alone, not the bias from spreading the rows of a bucket evenly.
+    They cover the noise, and the scatter of rows that fall on the levels of their bucket by chance: the n rows of a
+    bucket of L levels add to a sum with coefficients a the variance
+
+        n (sum of a^2 / L - (sum of a / L)^2),
+
+    as in n independent draws, with the estimated n. They do not cover that some levels of a bucket are more likely than
+    others.
     """
 
     def __init__(
@@ -85,18 +91,32 @@ class HistogramEstimates:
         both = [np.broadcast_to(np.asarray(side, dtype=np.float64), sizes) for side in (first, second)]
         gridded, others = self._clique[: self._gridded], self._clique[self._gridded :]
         added_up = math.prod(self.domain.sizes([name for name in others if name not in names]))  # independent noise
+        absent = tuple(axis for axis, name in enumerate(self._clique) if name in others and name not in names)
         if set(gridded) <= set(names[:groups]):
+            scattered = self._scatter.sum(axis=absent)
+            kept = [name for name in self._clique if name in names]
+            scattered = np.transpose(scattered, [kept.index(name) for name in names])
             local = np.transpose(self._cell_variances, [gridded.index(name) for name in names if name in gridded])
             local = local.reshape([size if name in gridded else 1 for name, size in zip(names, sizes, strict=True)])
-            return np.asarray((both[0] * both[1] * local).sum(axis=tuple(range(groups, len(names)))) * added_up)
+            return np.asarray(
+                (both[0] * both[1] * (local * added_up + scattered)).sum(axis=tuple(range(groups, len(names))))
+            )
         number = math.prod(sizes[:groups])
         out = np.empty(number)
+        kept = [name for name in others if name in names]
+        rows = self._bucket_rows.sum(axis=absent)
+        rows = np.transpose(
+            rows, [*range(self._gridded), *(self._gridded + kept.index(name) for name in names if name in kept)]
+        ).reshape(-1, 1)
         step = max(1, LARGEST_WORK // (8 * self.domain.size(self._clique)))
         for start in range(0, number, step):
             chosen = np.arange(start, min(start + step, number))
-            sums = self._fit.sums(*(self._over_buckets(names, side, groups, chosen) for side in both))
-            out[chosen] = sums.reshape(-1, len(chosen)).sum(axis=0)
-        return (out * added_up).reshape(sizes[:groups])
+            first, second = (self._over_buckets(names, side, groups, chosen) for side in both)
+            out[chosen] = self._fit.sums(first, second).reshape(-1, len(chosen)).sum(axis=0) * added_up
+            if not self._whole:
+                products = self._over_buckets(names, both[0] * both[1], groups, chosen) - first * second
+                out[chosen] += (rows * products.reshape(-1, len(chosen))).sum(axis=0)
+        return out.reshape(sizes[:groups])
 
     def _over_buckets(self, names: Clique, coefficients: Floats, groups: int, chosen: Integers) -> Floats:
         """The coefficients over buckets of some sums; the last axis has levels of other attributes, and the sums."""
@@ -114,6 +134,23 @@ class HistogramEstimates:
         for axis, grid in enumerate(self._fit.grids):
             flat = grid.averaged(flat, axis)
         return flat
+
+    @property
+    def _whole(self) -> bool:
+        """Whether every level is a bucket of its own, so that nothing is spread."""
+        return all(grid.whole for grid in self._fit.grids)
+
+    @cached_property
+    def _bucket_rows(self) -> Floats:
+        """The rows of every bucket, by levels of the other attributes; estimated, and never negative."""
+        return np.maximum(added(self.cells, self._fit.grids), 0.0)
+
+    @cached_property
+    def _scatter(self) -> Floats:
+        """The variance of the count of every level, given that of its bucket: n/L (1 - 1/L)."""
+        even = spread(self._bucket_rows, self._fit.grids)
+        shares = spread(np.ones([grid.buckets for grid in self._fit.grids]), self._fit.grids)
+        return np.asarray(even * (1 - shares).reshape(shares.shape + (1,) * (even.ndim - shares.ndim)))
 
     @cached_property
     def _cell_variances(self) -> Floats:
@@ -151,7 +188,23 @@ class HistogramEstimates:
             axes.append(name)
         noise = noise.reshape([n for n, name in zip(noise.shape, axes, strict=True) if name in names])
         left = [name for name in axes if name in names]
+        if not self._whole:
+            noise = noise + self._product_scatter(names, blocks).reshape(noise.shape)
         return values, np.transpose(noise, [left.index(name) for name in names])
+
+    def _product_scatter(self, names: Clique, blocks: Sequence[LinearOperator]) -> Floats:
+        """The variance of products of queries from the scatter of rows within buckets."""
+        squares, averages = self._bucket_rows, self._bucket_rows
+        for axis, name in enumerate(self._clique):
+            block = blocks[names.index(name)].dense() if name in names else np.ones((1, self.domain[name]))
+            if axis < self._gridded:
+                grid = self._fit.grids[axis]
+                squared, averaged = grid.averaged(block**2, 1), grid.averaged(block, 1) ** 2
+            else:
+                squared = averaged = block**2
+            squares = np.moveaxis(np.tensordot(squared, squares, axes=(1, axis)), 0, axis)
+            averages = np.moveaxis(np.tensordot(averaged, averages, axes=(1, axis)), 0, axis)
+        return np.asarray(squares - averages)
 
     @property
     def laplace(self) -> bool:

@@ -24,7 +24,8 @@ def along(matrix: Numbers, values: Numbers, axis: int) -> Numbers:
     >>> along(np.array([[1, 1], [1, -1]]), np.array([[2**62, 1], [5, 7]]), 0).tolist()
     [[4611686018427387909, 8], [4611686018427387899, -6]]
     """
-    whole = np.issubdtype(matrix.dtype, np.integer) and np.issubdtype(values.dtype, np.integer)
+    dense = isinstance(matrix, np.ndarray)  # products of sparse integers are exact without limbs, and fast
+    whole = dense and np.issubdtype(matrix.dtype, np.integer) and np.issubdtype(values.dtype, np.integer)
     return arrays.apply_along(_ExactMatrix(matrix) if whole else _FloatMatrix(matrix), values, axis)
 
 
