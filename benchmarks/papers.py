@@ -86,7 +86,8 @@ def page(documents: Sequence[str], options: Options, out: TextIO) -> None:
     print(
         f"Made by `{command}`. Printed numbers are in the documents. Recomputed numbers follow from the\n"
         "documents' formulas, worked out apart from hush; they stand where a document prints none, or a wrong one. A\n"
-        "number of ours that is more than 1 % from both is marked, and the note above the table says why.",
+        "number of ours that is more than 1 % from both is marked, as is one that breaks a printed relation such as `< 1`; the\n"
+        "note above the table says why. Tables made from random runs have no marks, and differ from run to run.",
         file=out,
     )
     for document in documents:
@@ -116,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m benchmarks papers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--document", nargs="*", choices=list(DOCUMENTS), default=list(DOCUMENTS))
-    parser.add_argument("--quick", action="store_true", help="closed forms and small sizes: about two minutes in all")
+    parser.add_argument("--quick", action="store_true", help="closed forms and small sizes: about five minutes in all")
     parser.add_argument("--data", type=Path, help="a folder of tables and histograms")
     parser.add_argument("--output", type=Path, help="write the page to a file")
     parser.add_argument("--list", action="store_true", help="list the tables and how long they take")

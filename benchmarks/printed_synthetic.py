@@ -106,8 +106,9 @@ def network_rows(release: Release, random: np.random.Generator) -> dict[str, np.
     """Rows drawn column by column from the noisy tables of a network, negative counts cut off, as published."""
     domain, measured = release.domain, list(release.noisy_tables)
     placed: dict[str, np.ndarray] = {}
-    root = ({*domain} - {played.clique[0] for played in release.rounds}).pop()
-    for clique in ((root,), *(played.clique for played in release.rounds)):
+    children = {played.clique[0] for played in release.rounds}
+    alone = [(name,) for name in domain if name not in children]
+    for clique in (*alone, *(played.clique for played in release.rounds)):
         source = next(m for m in reversed(measured) if set(clique) <= set(m.clique))
         kept = [name for name in source.clique if name in clique]
         sums = source.values.sum(axis=tuple(i for i, name in enumerate(source.clique) if name not in clique))

@@ -1,4 +1,4 @@
-"""A histogram's answers: which intervals hold, and that all others say that they are of the noise alone."""
+"""A histogram's answers: which intervals hold, and that all others say that they leave out bias."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def test_every_answer_from_buckets_says_that_bias_is_not_in_its_errors(asked: An
     for question, answers in all_answers(release).items():
         assert set(answers.to_arrow()["basis"].to_pylist()) == {"noise"}, question
         assert any("evenly spread within each bucket" in note for note in answers.notes), question
-        assert "of the noise alone" in str(answers)
+        assert "of the noise, without bias" in str(answers)
         assert "hold with" not in str(answers)
 
 
@@ -159,7 +159,7 @@ def test_intervals_hold_where_every_level_was_counted_by_itself(planned: str) ->
 
 
 def test_cells_read_off_buckets_are_off_by_more_than_the_noise() -> None:
-    """Why their basis is the noise alone: heaped counts, planned for ranges; 95 % intervals of cells hold some 40 %."""
+    """Why their basis is not exact: heaped counts, planned for ranges; 95 % intervals of cells hold some 40 %."""
     chances = 1 + 9 * (np.arange(SIZE) % 6 == 0)
     x = np.random.default_rng(7).multinomial(1_000, chances / chances.sum())
     table, plan = counted(x), DAWA().plan(WORKLOADS["ranges"], Budget(epsilon=0.1))

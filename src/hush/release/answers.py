@@ -44,7 +44,7 @@ class ErrorKind(StrEnum):
     EXACT = "exact"  # the variance follows from the noise alone
     APPROXIMATE = "approximate"  # for ratios: the delta method, and intervals of the same linear form
     MODEL = "model"  # the estimate comes from a model, the error and the interval from the noisy tables
-    NOISE = "noise"  # of the noise alone; excludes the error of treating different levels alike
+    NOISE = "noise"  # of the noise and chance; excludes the error of treating different levels alike
     BINNED = "binned"  # values are known up to their bins: the interval includes the bins, the standard error does not
     BOUND = "bound"  # an upper bound on the variance, or on the width of the interval
     NONE = "none"  # neither a standard error nor an interval is known
@@ -56,8 +56,8 @@ ERROR_KINDS = {
     ErrorKind.EXACT: "exact",
     ErrorKind.APPROXIMATE: "approximate (delta method)",
     ErrorKind.MODEL: "of the noisy tables; the estimates are those of the fitted model",
-    ErrorKind.NOISE: "of the noise alone",
-    ErrorKind.BINNED: "of the noise alone (intervals include the width of the bins)",
+    ErrorKind.NOISE: "of the noise, without bias",
+    ErrorKind.BINNED: "of the noise, without bias (intervals include the width of the bins)",
     ErrorKind.BOUND: "an upper bound",
 }
 
@@ -514,7 +514,7 @@ class Answers:
         of_noise = [quantity.name for quantity in self.quantities if quantity.error_kind is ErrorKind.NOISE]
         for plain, words in (
             ([name for name in held if name not in (*bounded, *of_noise)], f"hold with {self._percent}"),
-            ([name for name in held if name in of_noise], "are of the noise alone"),
+            ([name for name in held if name in of_noise], "are of the noise, without bias"),
         ):
             if plain:
                 whose = f" of {', '.join(plain)}" if len(self.quantities) > 1 else ""
