@@ -86,8 +86,8 @@ def page(documents: Sequence[str], options: Options, out: TextIO) -> None:
     print(
         f"Made by `{command}`. Printed numbers are in the documents. Recomputed numbers follow from the\n"
         "documents' formulas, worked out apart from hush; they stand where a document prints none, or a wrong one. A\n"
-        "number of ours that is more than 1 % from both is marked, as is one that breaks a printed relation such as `< 1`; the\n"
-        "note above the table says why. Tables made from random runs have no marks, and differ from run to run.",
+        "number of ours that is more than 1 % from both is marked, and so is one that breaks a printed relation such\n"
+        "as `< 1`; the note above the table says why. Random runs have no marks, and differ from time to time.",
         file=out,
     )
     for document in documents:
