@@ -216,6 +216,6 @@ TABLES = (
         random=True,
         note="Printed for Fire, where the default is 80 MB. Ours is a generated table of ten columns whose models are "
         "far smaller, so the limits are, too: 0.16 MB stands for the default, a sixteenth of it for 5 MB, and sixteen "
-        "times as much for 1.28 GB. Beyond the default nothing is gained here.",
+        "times as much for 1.28 GB. Beyond the default little is gained here.",
     ),
 )
