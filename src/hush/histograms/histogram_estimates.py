@@ -143,7 +143,7 @@ class HistogramEstimates:
     @cached_property
     def _bucket_rows(self) -> Floats:
         """The rows of every bucket, by levels of the other attributes; estimated, and never negative."""
-        return np.maximum(added(self.cells, self._fit.grids), 0.0)
+        return np.asarray(np.maximum(added(self.cells, self._fit.grids), 0.0))
 
     @cached_property
     def _scatter(self) -> Floats:
