@@ -122,7 +122,7 @@ def test_the_page_says_against_whom_gaussian_noise_gives_less_epsilon(page: str)
 
 
 def test_tables_scroll_where_a_screen_is_too_narrow(page: str) -> None:
-    assert page.count('<div class="scroll"><table') == page.count("<table")
+    assert page.count('<div class="scroll" tabindex="0"><table') == page.count("<table")
     assert ".scroll { overflow-x: auto;" in page
 
 
