@@ -84,7 +84,7 @@ def test_the_page_of_curves_names_the_workload_and_answers_at_epsilon_one() -> N
 
 def test_every_table_and_picture_can_be_scrolled() -> None:
     page = fronts_html([made("SGD"), made("Adam")])
-    assert page.count("<table") == len(re.findall(r'<div class="scroll"><table', page)) == 2
+    assert page.count("<table") == len(re.findall(r'<div class="scroll" tabindex="0"><table', page)) == 2
     assert '<div class="scroll"><svg' in page
 
 
