@@ -35,8 +35,6 @@ from hush.tables.drafting import declared_kinds, kind_from_name, names_a_unit, w
 from hush.tables.frame_types import type_of
 from hush.tables.public_levels import check_stated, day_of
 
-MAY_BE_MISSING = "; cells may be missing"
-
 OPEN_ENTRIES: dict[str, dict[str, Any]] = {  # what is left open in a column of each kind
     "categorical": {LEVELS: DISCOVER},
     "boolean": {},
@@ -81,6 +79,7 @@ def guessed_draft(
     >>> [column.name for column in guess.draft], guess.left_out
     (['age', 'sex'], ('id',))
     """
+    # What the caller states, about columns that exist, each stated once.
     source = whole_source(data, table=table, query=query)
     known = _known_columns(schema)
     stated = schema.unit if isinstance(schema, Schema) else ROW
@@ -97,6 +96,7 @@ def guessed_draft(
             near = close_match(name, source.columns)
             hint = f"did you mean {near!r}?" if near else "check its spelling"
             raise SchemaError(f"the data have no column {shown(name)}; {hint}")
+    # Each column as it is known, or as its type and its name suggest.
     columns: list[Column | Stamp | OpenColumn] = []
     assumed: list[str] = []
     left_out: list[str] = []
@@ -106,38 +106,15 @@ def guessed_draft(
         if name in known:
             columns.append(known[name])
             continue
-        if name in listed:
-            values, missing = tuple(listed[name]), not _never_missing(data, name)
-            columns.append(Categorical(name=name, values=values, missing=missing))
-            said = f"categorical, with the {len(values):,} levels given" + MAY_BE_MISSING * missing
-            assumed.append(f"{printable(name)}: {said}")
-            continue
-        if declared == UNSUPPORTED or (names_a_unit(name) and name not in given):
+        if name not in listed and (declared == UNSUPPORTED or (names_a_unit(name) and name not in given)):
             reason = "hush cannot count its type" if declared == UNSUPPORTED else "its name says that it is an id"
             left_out.append(name)
             assumed.append(f"{printable(name)}: left out, since {reason}")
             continue
-        # A frame may hold days as texts, which its type cannot tell; then the name does.
-        by_name = kind_from_name(name)
-        named = declared == UNKNOWN or (declared == Categorical.kind and by_name in (Date.kind, Timestamp.kind))
-        kind = by_name if named else declared
-        said = f"{kind}, judged by its name" if named else f"{kind}, as its type says"
-        if kind == Categorical.kind and _are_days(given.get(name)):
-            kind, said = Date.kind, f"{Date.kind}, as its bounds say"
-        entries = {"kind": kind, **OPEN_ENTRIES[kind]}
-        if name in given:
-            entries.pop(BOUNDS, None)
-            entries |= _bounded(name, kind, given[name])
-            said += f", {_end(given[name][0])} to {_end(given[name][1])} as given"
-        if (declares := _declared_levels(data, name)) is not None:
-            columns.append(Categorical(name=name, values=declares, missing=True))
-            assumed.append(f"{printable(name)}: categorical, with the {len(declares):,} levels that its type declares")
-            continue
-        if not _never_missing(data, name):
-            entries["missing"] = True
-            said += MAY_BE_MISSING
-        columns.append(read_draft_column(name, entries))
+        column, said = _guessed_column(data, name, declared, levels=listed.get(name), bounds=given.get(name))
+        columns.append(column)
         assumed.append(f"{printable(name)}: {said}")
+    # What else people should know.
     if is_a(data, "pandas", "DataFrame") and any(name is not None for name in data.index.names):
         assumed.append("The index of the frame: left out; frame.reset_index() makes it columns.")
     if unit.column is None:
@@ -145,6 +122,35 @@ def guessed_draft(
     else:
         assumed.append(f"Protected: all rows of one {printable(unit.column)}.")
     return GuessedDraft(Draft(columns=tuple(columns), unit=unit), tuple(assumed), tuple(left_out))
+
+
+def _guessed_column(
+    data: Any, name: str, declared: str, *, levels: Iterable[Value] | None, bounds: tuple[Any, Any] | None
+) -> tuple[Column | Stamp | OpenColumn, str]:
+    """A column that nobody described, and in words why it is taken for what it is."""
+    missing = not _never_missing(data, name)
+    may_be_missing = "; cells may be missing" * missing
+    if levels is not None:
+        listed = Categorical(name=name, values=tuple(levels), missing=missing)
+        return listed, f"categorical, with the {len(listed.values):,} levels given{may_be_missing}"
+    # A frame may hold days as texts, which its type cannot tell; then the name or the bounds do.
+    by_name = kind_from_name(name)
+    named = declared == UNKNOWN or (declared == Categorical.kind and by_name in (Date.kind, Timestamp.kind))
+    kind = by_name if named else declared
+    said = f"{kind}, judged by its name" if named else f"{kind}, as its type says"
+    if kind == Categorical.kind and _are_days(bounds):
+        kind, said = Date.kind, f"{Date.kind}, as its bounds say"
+    entries = {"kind": kind, **OPEN_ENTRIES[kind]}
+    if bounds is not None:
+        entries.pop(BOUNDS, None)
+        entries |= _bounded(name, kind, bounds)
+        said += f", {_end(bounds[0])} to {_end(bounds[1])} as given"
+    if (declares := _declared_levels(data, name)) is not None:
+        by_type = Categorical(name=name, values=declares, missing=True)
+        return by_type, f"categorical, with the {len(declares):,} levels that its type declares"
+    if missing:
+        entries["missing"] = True
+    return read_draft_column(name, entries), said + may_be_missing
 
 
 def _known_columns(schema: Schema | Mapping[str, Any] | None) -> dict[str, Column | Stamp | OpenColumn]:
