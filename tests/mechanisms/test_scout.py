@@ -25,7 +25,7 @@ from hush.strategies.residual_strategy import is_residual
 from hush.testing import TinyTable
 from hush.testing.mechanism_contract import spent
 
-DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 4})
+DOMAIN = Domain({"a": 4, "b": 5, "c": 4, "d": 6})  # so many levels that surveys pay
 PAIRS, TRIPLES = (list(combinations(DOMAIN.attributes, order)) for order in (2, 3))
 ROWS = [(i % 2, (i % 2) + (i % 5 == 0), (i // 2) % 2, 2 * ((i // 2) % 2) + (i % 7 == 0)) for i in range(2000)]
 TABLE: Any = TinyTable(DOMAIN, ROWS)  # a goes with b, c goes with d
@@ -100,6 +100,26 @@ def test_a_huge_budget_needs_one_survey_and_no_tree() -> None:
         assert np.abs(release.model().counts(pair) - exact[pair]).sum() < 2
 
 
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("budget", [SMALL, HUGE], ids=str)
+def test_columns_of_few_levels_are_measured_at_once_without_a_survey(budget: Budget, order: int) -> None:
+    domain = Domain(dict.fromkeys("abcdefg", 2))
+    table: Any = TinyTable(domain, [[(i >> place) % 2 for place in range(5)] + [i % 2] * 2 for i in range(2000)])
+    plan = Scout().plan(Workload.kway(domain, order), budget)
+    partial, steps = stopped_after(plan, 1, table)
+    assert steps == pytest.approx([0.08])
+    for release in (
+        plan.release(table, entropy=NotPrivateEntropy(1)),
+        plan.release(table, resume=partial, entropy=NotPrivateEntropy(2)),
+    ):
+        assert surveys_of(release) == []
+        assert spent_all(release, plan)
+        residuals = [measured.clique for measured in release.noisy_tables[len(domain) :]]
+        assert len(residuals) == len(set(residuals))  # each set once
+        if budget is HUGE:
+            assert {clique for clique in residuals if len(clique) > 1} == set(Scout().tables(plan.workload))
+
+
 def test_triples_are_surveyed_whatever_the_budget() -> None:
     surveys = surveys_of(released(Workload.kway(DOMAIN, 3), HUGE))
     assert [len(survey.cliques) for survey in surveys] == [6, 10]
@@ -138,7 +158,7 @@ def test_a_workload_of_single_columns_measures_the_columns_twice() -> None:
     assert surveys_of(release) == []
     cliques = [table.clique for table in release.noisy_tables]
     assert cliques == 2 * [("a",), ("b",), ("c",), ("d",)]
-    assert release.model().counts(("a", "b")).shape == (2, 3)
+    assert release.model().counts(("a", "b")).shape == (4, 5)
 
 
 def test_one_asked_column_gets_the_rest_of_the_budget() -> None:
@@ -161,7 +181,7 @@ def test_a_domain_of_columns_of_one_level(names: str) -> None:
 
 
 def test_columns_of_one_level_are_left_out() -> None:
-    domain = Domain({"one": 1, "a": 2, "two": 1, "b": 3})
+    domain = Domain({"one": 1, "a": 5, "two": 1, "b": 6})
     table: Any = TinyTable(domain, [(0, i % 2, 0, i % 2 + (i % 5 == 0)) for i in range(1000)])
     workload = Workload.marginals(domain, [("one", "a", "b"), ("two", "b")])
     assert Scout().tables(workload) == [("a", "b")]
@@ -276,7 +296,7 @@ def test_rules_hold_in_tables_and_rows() -> None:
         assert (0, 2) not in set(zip(rows["a"].to_pylist(), rows["b"].to_pylist(), strict=True))
 
 
-def stopped_after(plan: Any, stages: int) -> tuple[hush.Release, list[float]]:
+def stopped_after(plan: Any, stages: int, table: Any = TABLE) -> tuple[hush.Release, list[float]]:
     """A run that is interrupted at the end of a stage: columns, survey, tree, survey, last stage."""
     steps: list[float] = []
 
@@ -286,7 +306,7 @@ def stopped_after(plan: Any, stages: int) -> tuple[hush.Release, list[float]]:
             raise KeyboardInterrupt
 
     with pytest.raises(InterruptedRelease) as stopped:
-        ReleaseJob(plan, entropy=NotPrivateEntropy(5)).run(TABLE, progress=stop)
+        ReleaseJob(plan, entropy=NotPrivateEntropy(5)).run(table, progress=stop)
     partial = stopped.value.release
     assert isinstance(partial, hush.Release)
     return partial, steps

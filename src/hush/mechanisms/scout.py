@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -24,12 +24,12 @@ from hush.mechanisms.plan import Plan
 from hush.mechanisms.plan_errors import OneWay, noise_text
 from hush.mechanisms.scout_allocation import (
     MEAN_ABSOLUTE,
-    TYPICAL_SIGNAL,
     Incidence,
     allocate,
     effective_cells,
     expected_errors,
     signals,
+    typical_signal,
 )
 from hush.mechanisms.session import Session, measure_columns
 from hush.mechanisms.table_distances import survey_tables
@@ -37,7 +37,8 @@ from hush.models.local.local_model import LocalModel
 from hush.models.shrunk.shrunk_fit import fit_shrunk, residual_averages
 from hush.privacy.account import used_up
 from hush.privacy.measurement import Measurement
-from hush.privacy.sensitivity import ONE_CELL, sensitivity
+from hush.privacy.noise import DiscreteGaussian
+from hush.privacy.sensitivity import ONE_CELL, RowNorms, sensitivity
 from hush.release.record import Record
 from hush.release.survey_record import Survey, SurveyRecord, survey_norms
 from hush.render.text_table import counted
@@ -49,6 +50,7 @@ LARGEST_ORDER = 3  # of a table that is measured
 MOST_TABLE_CELLS = 1 << 20  # of one table that is surveyed
 MOST_CELLS = 1 << 23  # of all tables that are surveyed together
 CLEAR_ENOUGH = 0.05  # the error over the signal below which all pairs are measured at once, without a tree
+POOLED_NOISE = 0.25  # of the variance of tables that are measured all at once; the fit pools the rest away
 FIT_BYTES = 160  # for each cell of the surveyed tables
 MEMORY_BASE = 3e8  # of Python and its libraries
 SECONDS_PER_CELL = 8e-6  # of a release, for each surveyed cell
@@ -61,7 +63,9 @@ FIRST_SECONDS = 2.0  # relaxed rows, and starting
 class Scout(Mechanism):
     """Surveys the distances of all tables from a model, measures what pays, and shrinks what was measured.
 
-    1. Columns: every column is measured with `column_share` of the budget.
+    1. Columns: every column is measured with `column_share` of the budget. If measuring all tables at once with the
+       rest is expected to leave a smaller error than the noise of a survey, that is done, and steps 2 to 5 are left
+       out: tables have few cells then, or the budget is very small.
     2. First survey: the L1 distances of all pairs from independent columns, as one noisy vector, with `survey_share`.
     3. Tree: `tree_share` measures the residuals of columns and of the pairs on the spanning tree of largest distances.
     4. Second survey: the distances of all tables from the model of the tree, with `survey_share`.
@@ -160,12 +164,12 @@ class Scout(Mechanism):
         domain, tables = plan.domain, self.tables(plan.workload)
         sets: list[Clique] = [*((name,) for name in domain.varying()), *tables]
         sizes = [domain.sizes(clique) for clique in sets]
-        costs = np.array([math.prod(1 - 1 / size for size in shape) for shape in sizes])
+        kept = np.array([math.prod(1 - 1 / size for size in shape) for shape in sizes])  # of a table, by centring
         cells = np.array([float(math.prod(shape)) for shape in sizes])
         bound = sensitivity(ONE_CELL, max_rows=plan.max_rows_per_unit, neighbours=plan.neighbours)
         unit = float(bound.l2_squared) / 2 / float(plan.budget.limit)
-        noise = (MEAN_ABSOLUTE * cells) ** 2 * costs * unit / (1 - 2 * self.survey_share)
-        squares = np.array([(TYPICAL_SIGNAL if len(clique) > 1 else 1.0) * rows for clique in sets]) ** 2
+        noise = (MEAN_ABSOLUTE * cells * kept) ** 2 * unit / (1 - 2 * self.survey_share)
+        squares = np.array([typical_signal(len(clique)) * rows for clique in sets]) ** 2
         incidence = Incidence.of(asked_tables(plan.workload), sets)
         errors = expected_errors(incidence, squares, noise, allocate(incidence, squares, noise))
         return float(min(50 * np.average(errors, weights=incidence.weights) / rows, 100.0))
@@ -200,6 +204,10 @@ class ScoutRun:
         measure_columns(session, settings.column_share, name)
         pairs = [clique for clique in self.tables if len(clique) == 2]
 
+        # Everything at once, if that tells more than a survey.
+        if pairs and not surveys and self._left():
+            self._measure_at_once(survey_norms(len(pairs)))
+
         # First survey: all pairs, against independent columns. Then the tree of the largest distances.
         if pairs and not surveys and self._left():
             survey_tables(session, self._model().many(pairs), share, name)
@@ -208,7 +216,8 @@ class ScoutRun:
             model = self._model()
             squares = self._signal_squares(model, surveys[0])
             measured = any(is_residual(table.asked) for table in session.noisy_tables)
-            staged = measured or len(pairs) < len(self.tables) or self._predicted(model, squares) > CLEAR_ENOUGH
+            noise = self._noise_squares(model, session.remaining)
+            staged = measured or len(pairs) < len(self.tables) or self._over_signals(squares, noise) > CLEAR_ENOUGH
             if staged and not measured:
                 order = np.argsort(-surveys[0].values, kind="stable")
                 tree = set(spanning_tree(surveys[0].cliques[index] for index in order))
@@ -216,7 +225,7 @@ class ScoutRun:
                     if len(clique) > 1 and clique not in tree:
                         squares[index] = 0.0
                 budget = min(Fraction(settings.tree_share) * session.limit, session.remaining)
-                self._measure(model, squares, budget, "tree")
+                self._measure(squares, self._noise_squares(model, budget), budget, "tree")
 
         # Second survey: all tables, against the model of the tree. Then everything that pays.
         if staged and len(surveys) == 1 and self._left():
@@ -224,7 +233,8 @@ class ScoutRun:
         if self._left():
             model = self._model()
             squares = self._signal_squares(model, surveys[-1] if surveys else None)
-            self._measure(model, squares, session.remaining, "last stage")
+            noise = self._noise_squares(model, session.remaining)
+            self._measure(squares, noise, session.remaining, "last stage")
         self._finish(surveys)
 
     def _left(self) -> bool:
@@ -289,27 +299,49 @@ class ScoutRun:
             squares[[position[clique] for clique in cliques]] = found**2
         return squares
 
+    def _typical_squares(self, model: LocalModel) -> Floats:
+        """P_s of every set before anything was surveyed."""
+        squares = self._signal_squares(model, None)
+        for index, clique in enumerate(self.sets):
+            if len(clique) > 1:
+                squares[index] = (typical_signal(len(clique)) * model.total) ** 2
+        return squares
+
     def _noise_squares(self, model: LocalModel, budget: Fraction) -> Floats:
         """Q_s of every set, if all of a budget goes to it."""
         cells = np.array([effective_cells(model.counts(clique)) for clique in self.sets])
         sizes = [self.session.domain.sizes(clique) for clique in self.sets]
-        costs = np.array([math.prod(1 - 1 / size for size in shape) for shape in sizes])
-        return np.asarray((MEAN_ABSOLUTE * cells) ** 2 * costs * self.unit / float(budget))
+        kept = np.array([math.prod(1 - 1 / size for size in shape) for shape in sizes])  # of a table, by centring
+        return np.asarray((MEAN_ABSOLUTE * cells * kept) ** 2 * self.unit / float(budget))
 
-    def _predicted(self, model: LocalModel, squares: Floats) -> float:
-        """The error that is left if all pairs are measured with all of the budget, over the signals of the pairs."""
-        noise = self._noise_squares(model, self.session.remaining)
-        left = expected_errors(self.incidence, squares, noise, allocate(self.incidence, squares, noise))
-        return float(left.sum() / np.sqrt(self.incidence.other_errors(squares)).sum())
+    def _errors_at_once(self, squares: Floats, noise: Floats) -> Floats:
+        """The error that is left in every asked table if all sets are measured at once."""
+        return expected_errors(self.incidence, squares, noise, allocate(self.incidence, squares, noise))
 
-    def _measure(self, model: LocalModel, squares: Floats, budget: Fraction, stage: str) -> None:
+    def _over_signals(self, squares: Floats, noise: Floats) -> float:
+        """The same for all asked tables together, over their signals."""
+        return float(self._errors_at_once(squares, noise).sum() / np.sqrt(self.incidence.other_errors(squares)).sum())
+
+    def _measure_at_once(self, norms: RowNorms) -> None:
+        """Measure all sets with all that is left, if that leaves a smaller error than the noise of the first survey."""
+        model = self._model()
+        squares, noise = self._typical_squares(model), self._noise_squares(model, self.session.remaining)
+        error = np.average(self._errors_at_once(squares, noise), weights=self.incidence.weights)
+        law = cast(
+            "DiscreteGaussian", self.session.law(Fraction(self.settings.survey_share) * self.session.limit, norms)
+        )
+        if error <= math.sqrt(law.variance_parameter):
+            pooled = np.array([POOLED_NOISE if len(clique) > 1 else 1.0 for clique in self.sets])
+            self._measure(squares, noise * pooled, self.session.remaining, "all at once")
+
+    def _measure(self, squares: Floats, noise: Floats, budget: Fraction, stage: str) -> None:
         """Measure the residuals of the sets that are worth it, with all of a budget."""
         session, domain = self.session, self.session.domain
         if not len(self.incidence.sets):  # the total alone is asked for
             columns: list[Clique] = [(name,) for name in domain]
             session.measure(columns, budget / len(columns), note=f"{Scout.name}: {len(columns):,} columns")
             return
-        shares = allocate(self.incidence, squares, self._noise_squares(model, budget))
+        shares = allocate(self.incidence, squares, noise)
         chosen = np.flatnonzero(shares)
         queries = [plain_residual(domain, self.sets[index]) for index in chosen]
         exact = [Fraction(float(share)) for share in shares[chosen]]

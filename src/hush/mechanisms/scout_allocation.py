@@ -25,7 +25,8 @@ from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
-TYPICAL_SIGNAL = 0.15  # of the rows: the signal that is expected before anything is known
+TYPICAL_SIGNAL = 0.15  # of the rows: the signal of a pair that is expected before anything is known
+NEXT_ORDER = 0.3  # of that: what a table of one more column adds to its smaller tables
 TYPICAL_TABLES = 3.0  # how many surveyed tables that expectation is worth
 NO_SIGNAL_SHARE = 0.1  # of tables, before anything is known
 SIGNAL_STEPS = 100  # of the iteration that finds how many tables have which signal
@@ -44,6 +45,15 @@ def effective_cells(counts: Floats) -> float:
     """
     total = float(counts.sum())
     return float(np.sqrt(np.maximum(counts, 0.0)).sum() ** 2 / total) if total > 0 else float(counts.size)
+
+
+def typical_signal(order: int) -> float:
+    """The share of the rows that a table of so many columns is expected to move, before anything is known; 1 for one.
+
+    >>> typical_signal(1), typical_signal(2), round(typical_signal(3), 3)
+    (1.0, 0.15, 0.045)
+    """
+    return TYPICAL_SIGNAL * NEXT_ORDER ** (order - 2) if order > 1 else 1.0
 
 
 def signals(distances: Floats, stddev: float, other_errors: Floats, rows: float) -> Floats:
