@@ -63,6 +63,7 @@ SECONDS_PER_NUMBER, SECONDS_PER_LEVEL = 0.4e-9, 15e-9  # of a relaxed row, for o
 MOST_RELAXED_SECONDS = 0.6  # of one descent, of four; if relaxed rows need more, the tree predicts alone
 FEWEST_RELAXED_ITERATIONS = 40
 TREE_DOUBT = 0.01  # of what independence predicts: a tree predicts no less, so that no cell is ruled out
+SHARE_DOUBT = 4.0  # one over the variance of the share of relaxed rows around a half, before any comparison
 SPLIT_VARIANCE = 0.25  # t^2 of the two copies: the one that is fitted has 1 + t^2 times the variance
 POLYTOPE_ITERATIONS = 100
 LARGEST_UNIFORM_SHARE = 1e-3  # of the uniform tables, mixed in to lift cells that are below zero
@@ -190,13 +191,16 @@ def fit_shrunk(
 def _nearest_share(
     first: Mapping[Clique, Floats], second: Mapping[Clique, Floats], noisy: Mapping[Clique, ResidualAverage]
 ) -> float:
-    """The share of the second estimate that brings a mixture of two nearest to noisy residuals, in noise variances."""
-    gained = moved = 0.0
+    """The share of the second estimate that brings a mixture of two nearest to noisy residuals, in noise variances.
+
+    The comparison finds it with the variance 1 / moved; a half with the variance 1 / `SHARE_DOUBT` is known before.
+    """
+    gained, moved = SHARE_DOUBT / 2, SHARE_DOUBT
     for clique, residual in noisy.items():
         gap = centred(second[clique] - first[clique])
         gained += float(np.sum(gap * (residual.values - centred(first[clique])))) / residual.variance
         moved += float(np.sum(gap**2)) / residual.variance
-    return min(max(gained / moved, 0.0), 1.0) if moved > 0 else 0.0
+    return min(max(gained / moved, 0.0), 1.0)
 
 
 @dataclass(slots=True)
