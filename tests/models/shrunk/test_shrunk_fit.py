@@ -377,3 +377,22 @@ def test_relaxed_rows_are_not_used_for_a_single_pair_or_with_rules() -> None:
     rules = [Constraint.forbid(DOMAIN, ("a", "b"), [(0, 0)])]
     assert fit_shrunk(DOMAIN, measured([("a", "b")], 10.0)).stats["relaxed_share"] == 0.0
     assert fit_shrunk(DOMAIN, measured(PAIRS, 10.0), constraints=rules).stats["relaxed_share"] == 0.0
+
+
+@pytest.mark.parametrize("asked", [2, 3])
+def test_clear_pairs_are_kept_where_most_cells_are_empty(asked: int) -> None:
+    # Each column follows the one before, so that a tree predicts next to nothing in most cells.
+    random, rows = generator(3), 20_000
+    domain = Domain(dict.fromkeys("abcde", 8))
+    codes = [random.integers(0, 8, rows)]
+    for _ in range(4):
+        codes.append((codes[-1] + random.integers(0, 2, rows)) * 8 // 9)
+    pairs: list[Clique] = list(itertools.combinations(domain, 2))
+    exact = {}
+    for one, other in itertools.combinations(range(5), 2):
+        cells = np.bincount(8 * codes[one] + codes[other], minlength=64).astype(np.float64)
+        exact[domain.attributes[one], domain.attributes[other]] = cells.reshape(8, 8)
+    noisy = [Measurement(pair, exact[pair] + random.normal(0.0, 0.01, (8, 8)), 0.01) for pair in pairs]
+    model = fit_shrunk(domain, noisy, cliques=itertools.combinations(domain, asked)).value
+    gaps = [float(np.abs(model.counts(pair) - exact[pair]).sum()) for pair in pairs]
+    assert max(gaps) < 0.001 * rows

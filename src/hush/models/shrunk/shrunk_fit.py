@@ -65,8 +65,8 @@ FEWEST_RELAXED_ITERATIONS = 40
 TREE_DOUBT = 0.01  # of what independence predicts: a tree predicts no less, so that no cell is ruled out
 SHARE_DOUBT = 4.0  # one over the variance of the share of relaxed rows around a half, before any comparison
 SPLIT_VARIANCE = 0.25  # t^2 of the two copies: the one that is fitted has 1 + t^2 times the variance
-POLYTOPE_ITERATIONS = 100
-LARGEST_UNIFORM_SHARE = 1e-3  # of the uniform tables, mixed in to lift cells that are below zero
+POLYTOPE_ITERATIONS = 200
+LARGEST_UNIFORM_SHARE = 1e-4  # of the uniform tables, mixed in to lift cells that are below zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -379,11 +379,14 @@ class _ShrunkTables:
         generator = np.random.Generator(np.random.PCG64(COMPARISON_SEED))
         cells = []
         for clique in listed:
-            most = np.full((), self.total)
-            for axis in range(len(clique)):  # a cell is at most as large as each of its margins
+            most, low = np.full((), self.total), predicted[clique]
+            for axis, size in enumerate(low.shape):
                 margin = self.tables[clique[:axis] + clique[axis + 1 :]]
-                most = np.minimum(most, np.expand_dims(margin, axis))
-            noisy = predicted[clique] - centred(predicted[clique]) + self.averages[clique].values
+                most = np.minimum(
+                    most, np.expand_dims(margin, axis)
+                )  # a cell is at most as large as each of its margins
+                low = low + np.expand_dims((margin - low.sum(axis=axis)) / size, axis)  # a prediction may have others
+            noisy = low - centred(low) + self.averages[clique].values
             variance = self._cell_variance(clique)
             known = NoisyCells(noisy.ravel(), predicted[clique].ravel(), most.ravel(), variance)
             if smooth:
