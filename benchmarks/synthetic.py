@@ -29,7 +29,23 @@ from rich.table import Table
 import hush
 from benchmarks.coded import DELTA, WORKLOADS, error_and_sample, load, workload_of
 from benchmarks.limited import FAILED, Jobs
-from hush.mechanisms import AIM, GEM, HDMM, MST, MWEM, RAP, DualQuery, Gaussian, Independent, PrivBayes, Residual
+from hush.mechanisms import (
+    AIM,
+    GEM,
+    HDMM,
+    MST,
+    MWEM,
+    RAP,
+    SWIFT,
+    DualQuery,
+    Gaussian,
+    Independent,
+    PrivBayes,
+    PrivMRF,
+    PrivSyn,
+    Residual,
+    Scout,
+)
 
 
 @dataclass(frozen=True)
@@ -49,8 +65,12 @@ ENTRANTS = {
     "mst": Entrant(lambda size: MST(max_size_mb=size), average=8.4, largest=118.0),
     "independent": Entrant(lambda _: Independent()),
     "dualquery": Entrant(lambda size: DualQuery(max_size_mb=size)),
-    "rap": Entrant(lambda _: RAP()),
-    "gem": Entrant(lambda _: GEM()),
+    "rap": Entrant(lambda _: RAP(), average=9.5, largest=47.1),
+    "gem": Entrant(lambda _: GEM(), average=2.3, largest=11.7),
+    "privmrf": Entrant(lambda size: PrivMRF(max_size_mb=size), average=1.3, largest=3.6),
+    "privsyn": Entrant(lambda _: PrivSyn()),
+    "swift": Entrant(lambda size: SWIFT(max_size_mb=size)),
+    "scout": Entrant(lambda _: Scout()),
     "gaussian": Entrant(lambda _: Gaussian(), model=False),
     "hdmm": Entrant(lambda _: HDMM(noise="gaussian")),
     "residual": Entrant(lambda _: Residual(), model=False),
