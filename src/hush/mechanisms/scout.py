@@ -38,7 +38,7 @@ from hush.models.shrunk.shrunk_fit import fit_shrunk, residual_averages
 from hush.privacy.account import used_up
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
-from hush.privacy.sensitivity import ONE_CELL, RowNorms, sensitivity
+from hush.privacy.sensitivity import ONE_CELL, sensitivity
 from hush.release.record import Record
 from hush.release.survey_record import Survey, SurveyRecord, survey_norms
 from hush.render.text_table import counted
@@ -50,6 +50,7 @@ LARGEST_ORDER = 3  # of a table that is measured
 MOST_TABLE_CELLS = 1 << 20  # of one table that is surveyed
 MOST_CELLS = 1 << 23  # of all tables that are surveyed together
 CLEAR_ENOUGH = 0.05  # the error over the signal below which all pairs are measured at once, without a tree
+CLEARER_THAN_SURVEY = 0.5  # the error over the noise of a survey below which all tables are measured without one
 POOLED_NOISE = 0.25  # of the variance of tables that are measured all at once; the fit pools the rest away
 FIT_BYTES = 160  # for each cell of the surveyed tables
 MEMORY_BASE = 3e8  # of Python and its libraries
@@ -64,7 +65,7 @@ class Scout(Mechanism):
     """Surveys the distances of all tables from a model, measures what pays, and shrinks what was measured.
 
     1. Columns: every column is measured with `column_share` of the budget. If measuring all tables at once with the
-       rest is expected to leave a smaller error than the noise of a survey, that is done, and steps 2 to 5 are left
+       rest is expected to leave an error below half of the noise of a survey, that is done, and steps 2 to 5 are left
        out: tables have few cells then, or the budget is very small.
     2. First survey: the L1 distances of all pairs from independent columns, as one noisy vector, with `survey_share`.
     3. Tree: `tree_share` measures the residuals of columns and of the pairs on the spanning tree of largest distances.
@@ -151,7 +152,7 @@ class Scout(Mechanism):
                 "Surveys",
                 f"{counted(len(tables), 'table')} at once, with up to {2 * self.survey_share:.0%} of the budget",
             ),
-            ("Then", f"measures what pays, with {rest:.0%} or more: a tree of pairs first, then any of the tables"),
+            ("Then", f"measures what pays, with {rest:.0%} or more: all tables, or a tree of pairs and then any"),
             ("Expects", f"rows in a wrong cell of an asked table: about {expected}; less if columns depend little"),
             ("Model", "tables that agree on what they share, each shrunk toward what smaller tables predict"),
         ]
@@ -206,7 +207,7 @@ class ScoutRun:
 
         # Everything at once, if that tells more than a survey.
         if pairs and not surveys and self._left():
-            self._measure_at_once(survey_norms(len(pairs)))
+            self._measure_at_once()
 
         # First survey: all pairs, against independent columns. Then the tree of the largest distances.
         if pairs and not surveys and self._left():
@@ -322,15 +323,14 @@ class ScoutRun:
         """The same for all asked tables together, over their signals."""
         return float(self._errors_at_once(squares, noise).sum() / np.sqrt(self.incidence.other_errors(squares)).sum())
 
-    def _measure_at_once(self, norms: RowNorms) -> None:
-        """Measure all sets with all that is left, if that leaves a smaller error than the noise of the first survey."""
+    def _measure_at_once(self) -> None:
+        """Measure all sets with all that is left, if that leaves an error far below the noise of a survey of all."""
         model = self._model()
         squares, noise = self._typical_squares(model), self._noise_squares(model, self.session.remaining)
         error = np.average(self._errors_at_once(squares, noise), weights=self.incidence.weights)
-        law = cast(
-            "DiscreteGaussian", self.session.law(Fraction(self.settings.survey_share) * self.session.limit, norms)
-        )
-        if error <= math.sqrt(law.variance_parameter):
+        share = Fraction(self.settings.survey_share)
+        law = cast("DiscreteGaussian", self.session.law(share * self.session.limit, survey_norms(len(self.tables))))
+        if error <= CLEARER_THAN_SURVEY * math.sqrt(law.variance_parameter):
             pooled = np.array([POOLED_NOISE if len(clique) > 1 else 1.0 for clique in self.sets])
             self._measure(squares, noise * pooled, self.session.remaining, "all at once")
 
