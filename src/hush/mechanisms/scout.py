@@ -51,7 +51,7 @@ MOST_TABLE_CELLS = 1 << 20  # of one table that is surveyed
 MOST_CELLS = 1 << 23  # of all tables that are surveyed together
 CLEAR_ENOUGH = 0.05  # the error over the signal below which all pairs are measured at once, without a tree
 CLEARER_THAN_SURVEY = 0.5  # the error over the noise of a survey below which all tables are measured without one
-POOLED_NOISE = 0.25  # of the variance of tables that are measured all at once; the fit pools the rest away
+POOLED_EVIDENCE = 4.0  # tables measured all at once tell of each other, as if squared signals were so much larger
 FIT_BYTES = 160  # for each cell of the surveyed tables
 MEMORY_BASE = 3e8  # of Python and its libraries
 SECONDS_PER_CELL = 8e-6  # of a release, for each surveyed cell
@@ -331,8 +331,8 @@ class ScoutRun:
         share = Fraction(self.settings.survey_share)
         law = cast("DiscreteGaussian", self.session.law(share * self.session.limit, survey_norms(len(self.tables))))
         if error <= CLEARER_THAN_SURVEY * math.sqrt(law.variance_parameter):
-            pooled = np.array([POOLED_NOISE if len(clique) > 1 else 1.0 for clique in self.sets])
-            self._measure(squares, noise * pooled, self.session.remaining, "all at once")
+            pooled = np.array([POOLED_EVIDENCE if len(clique) > 1 else 1.0 for clique in self.sets])
+            self._measure(squares * pooled, noise, self.session.remaining, "all at once")
 
     def _measure(self, squares: Floats, noise: Floats, budget: Fraction, stage: str) -> None:
         """Measure the residuals of the sets that are worth it, with all of a budget."""
