@@ -382,10 +382,9 @@ class _ShrunkTables:
             most, low = np.full((), self.total), predicted[clique]
             for axis, size in enumerate(low.shape):
                 margin = self.tables[clique[:axis] + clique[axis + 1 :]]
-                most = np.minimum(
-                    most, np.expand_dims(margin, axis)
-                )  # a cell is at most as large as each of its margins
-                low = low + np.expand_dims((margin - low.sum(axis=axis)) / size, axis)  # a prediction may have others
+                # A cell is at most as large as each of its margins, which a prediction may not have.
+                most = np.minimum(most, np.expand_dims(margin, axis))
+                low = low + np.expand_dims((margin - low.sum(axis=axis)) / size, axis)
             noisy = low - centred(low) + self.averages[clique].values
             variance = self._cell_variance(clique)
             known = NoisyCells(noisy.ravel(), predicted[clique].ravel(), most.ravel(), variance)
