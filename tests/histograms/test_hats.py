@@ -19,11 +19,23 @@ GRIDS = (AxisGrid(np.array([0, 1, 2, 4, 6, 7])), AxisGrid(np.array([0, 2, 3, 5])
 @pytest.mark.parametrize("buckets", [1, 5, 64])
 def test_the_hats_over_a_bucket_add_up_to_the_unit(count: int, buckets: int) -> None:
     hats = Hats(count, buckets)
-    matrix = hats.matrix().toarray().astype(np.int64)
+    matrix = hats.spread(np.eye(count, dtype=np.int64), 1)
     assert matrix.shape == (count, buckets)
     assert (matrix >= 0).all()
     assert (matrix.sum(axis=0) == HAT_UNIT).all()
     assert hats.largest_square == (matrix**2).sum(axis=0).max()
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_sums_and_overlaps_are_those_of_the_matrix(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hush.histograms.hats.BUCKETS_AT_ONCE", at_once)
+    random = np.random.default_rng(1)
+    for count, other in ((1, 2), (4, 3), (10, 10)):
+        hats, others = Hats(count, 10), Hats(other, 10)
+        matrix, columns = hats.spread(np.eye(count, dtype=np.int64), 1), others.spread(np.eye(other), 1)
+        table = random.integers(-(10**12), 10**12, (2, 10, 3))
+        assert np.array_equal(hats.sums(table, 1), np.einsum("hb,abc->ahc", matrix, table))
+        assert np.array_equal(hats.overlaps(others), matrix @ columns.T)
 
 
 @pytest.mark.parametrize("hats", [(), (2, 2), (3, 1)])
@@ -66,7 +78,7 @@ def test_the_error_is_that_of_the_strategy(queries: str, noise: NoiseKind, axes:
     for level in design.levels:
         hats = np.ones((1, 1))
         for count, grid in zip(level, grids, strict=True):
-            hats = np.kron(hats, Hats(count, grid.buckets).matrix().toarray() / HAT_UNIT)
+            hats = np.kron(hats, Hats(count, grid.buckets).spread(np.eye(count), 1) / HAT_UNIT)
         rows.append(hats)
     precision = np.zeros_like(form)
     for share, matrix in zip(design.shares, rows, strict=True):

@@ -12,73 +12,72 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.core.arrays import Floats, Integers
+from hush.core.arrays import Floats, Integers, Numbers
 from hush.core.domain import Clique
 from hush.histograms.axis_grid import AxisForm, AxisGrid, added
-from hush.linops.along import along
 from hush.privacy.gate import Counts
 from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
 from hush.strategies.strategy import NoiseKind
 
-if TYPE_CHECKING:
-    from scipy.sparse import csc_array
-
-HAT_UNIT = 64  # the weights of a bucket in all hats of an axis add up to this; they fit one byte
+HAT_UNIT = 64  # the weights of a bucket in all hats of an axis add up to this
+BUCKETS_AT_ONCE = 1 << 16  # an axis may have millions of buckets, whose hats are never all held
 
 
 @dataclass(frozen=True)
 class Hats:
     """`count` triangles over k buckets, each as wide as two of them are apart; whole weights that add up to `HAT_UNIT`.
 
-    >>> Hats(2, 4).matrix().toarray().tolist()
+    >>> Hats(2, 4).spread(np.eye(2, dtype=np.int64), 1).tolist()
     [[64, 48, 16, 0], [0, 16, 48, 64]]
     """
 
     count: int
     buckets: int
 
-    @cached_property
-    def _columns(self) -> tuple[Integers, Integers]:
-        """The hat to the left of each bucket, and the weight of the one to its right."""
-        place = np.arange(self.buckets, dtype=np.float64)  # in place, since an axis may have millions of buckets
-        place += 0.5
-        place *= self.count
-        place /= self.buckets
-        place -= 0.5
-        np.clip(place, 0, self.count - 1, out=place)
-        left = np.minimum(place.astype(np.int32), np.int32(max(self.count - 2, 0)))
-        place -= left
-        place *= HAT_UNIT
-        return left, np.rint(place, out=place).astype(np.int8)
+    def _parts(self) -> Iterator[tuple[slice, list[tuple[Integers, Integers]]]]:
+        """Some buckets at a time, with the hat to their left and the one to their right, and the weights in both."""
+        for start in range(0, self.buckets, BUCKETS_AT_ONCE):
+            part = slice(start, min(start + BUCKETS_AT_ONCE, self.buckets))
+            middle = (np.arange(part.start, part.stop) + 0.5) * self.count / self.buckets - 0.5
+            place = np.clip(middle, 0, self.count - 1)
+            left = np.minimum(place.astype(np.int64), max(self.count - 2, 0))
+            weight = np.rint(HAT_UNIT * (place - left)).astype(np.int64)
+            yield part, [(left, HAT_UNIT - weight), (np.minimum(left + 1, self.count - 1), weight)]
 
-    def matrix(self) -> csc_array:
-        """(count, buckets), whole numbers of one byte, two for each bucket."""
-        from scipy.sparse import csc_array
+    def sums(self, table: Numbers, axis: int) -> Numbers:
+        """Weighted sums of an axis of buckets, one for each hat: W x."""
+        over = np.moveaxis(table, axis, -1)
+        out = np.zeros((*over.shape[:-1], self.count), dtype=over.dtype)
+        for part, sides in self._parts():
+            for hats, weights in sides:
+                present, starts = np.unique(hats, return_index=True)  # hats are in order
+                out[..., present] += np.add.reduceat(over[..., part] * weights, starts, axis=-1)
+        return np.moveaxis(out, -1, axis)
 
-        left, right = self._columns
-        rows = np.repeat(left, 2)
-        rows[1::2] = np.minimum(rows[1::2] + 1, self.count - 1)
-        weights = np.repeat(right, 2)
-        weights[::2] = HAT_UNIT - weights[::2]
-        starts = np.arange(0, 2 * self.buckets + 1, 2, dtype=np.int32)
-        return csc_array((weights, rows, starts), shape=(self.count, self.buckets))
+    def spread(self, values: Numbers, axis: int) -> Numbers:
+        """Weighted sums of an axis of hats, one for each bucket: W^T y."""
+        over = np.moveaxis(values, axis, -1)
+        out = np.empty((*over.shape[:-1], self.buckets), dtype=over.dtype)
+        for part, sides in self._parts():
+            out[..., part] = sum(over[..., hats] * weights for hats, weights in sides)
+        return np.moveaxis(out, -1, axis)
 
-    def shares(self) -> csc_array:
-        """The matrix over `HAT_UNIT`, exact: every bucket adds up to 1."""
-        matrix = self.matrix()
-        matrix.data = matrix.data / np.float32(HAT_UNIT)
-        return matrix
+    def overlaps(self, other: Hats) -> Floats:
+        """Sums over the buckets of products of weights in two sets of hats: W V^T."""
+        out = np.zeros(self.count * other.count)
+        for (_, sides), (_, others) in zip(self._parts(), other._parts(), strict=True):
+            for (hats, weights), (columns, factors) in itertools.product(sides, others):
+                out += np.bincount(hats * other.count + columns, weights=weights * factors, minlength=len(out))
+        return out.reshape(self.count, other.count)
 
     @property
     def largest_square(self) -> int:
         """The largest sum of squared weights of a bucket."""
-        right = np.unique(self._columns[1]).astype(np.int64)
-        return int((right**2 + (HAT_UNIT - right) ** 2).max())
+        return max(int(np.sum([weights**2 for _, weights in sides], axis=0).max()) for _, sides in self._parts())
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +123,7 @@ class HatQuery:
     def answer(self, counts: Counts) -> Integers:
         table = added(counts[self.clique], self.grids)
         for axis, hat in enumerate(self.shapes):
-            table = along(hat.matrix(), table, axis)
+            table = hat.sums(table, axis)
         return np.ascontiguousarray(table, dtype=np.int64)
 
     def shape(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -172,7 +171,7 @@ def design_hats(grids: Sequence[AxisGrid], queries: str, noise: NoiseKind) -> Ha
     parts: dict[tuple[int, int], tuple[Floats, Floats]] = {}  # hats of an axis, and their form
     counts = sorted({count for levels in _candidates(even) for count in levels})
     for (axis, form), count in itertools.product(enumerate(forms), counts):
-        hats = Hats(count, even[axis].buckets).shares().toarray().astype(np.float64)
+        hats = Hats(count, even[axis].buckets).spread(np.eye(count), 1) / HAT_UNIT
         parts[axis, count] = hats, form.apply(hats)
     designs = [_best(levels, parts, len(even), whole, noise) for levels in _candidates(even)]
     loss, levels, ratios = min([plain, *designs], key=lambda design: design[0])
@@ -240,6 +239,14 @@ def _best(
         best = near
 
 
+def _spread(hats: Sequence[Hats], values: Floats) -> Floats:
+    """Values of hats over buckets, along all axes, in shares of buckets."""
+    part = values / HAT_UNIT ** len(hats)
+    for axis, hat in enumerate(hats):
+        part = hat.spread(part, axis)
+    return np.asarray(part)
+
+
 LARGEST_WORK = 1 << 27  # numbers held while variances of many sums are computed
 
 
@@ -257,24 +264,21 @@ class HatFit:
         values = [table.raw / query.scale for table, query in zip(measured, queries, strict=True)]
         variances = [(table.law.stddev / query.scale) ** 2 for table, query in zip(measured, queries, strict=True)]
         self.variance = max(variances[0], 1e-12)
-        self._hats = [[hat.shares() for hat in query.shapes] for query in queries[1:]]
+        self._hats = [query.shapes for query in queries[1:]]
         self._ratios = [self.variance / max(variance, 1e-12) for variance in variances[1:]]
         blocks = []
         for first, p in zip(self._hats, self._ratios, strict=True):
             row = []
             for second, q in zip(self._hats, self._ratios, strict=True):
-                block = np.ones((1, 1))
+                block: Floats = np.ones((1, 1))
                 for left, right in zip(first, second, strict=True):
-                    block = np.kron(block, (left @ right.T).toarray())
+                    block = np.asarray(np.kron(block, left.overlaps(right)) / HAT_UNIT**2)
                 row.append(math.sqrt(p * q) * block)
             blocks.append(row)
         self._core = np.linalg.inv(np.eye(sum(len(row[0]) for row in blocks)) + np.block(blocks)) if blocks else None
         z: Floats = values[0]  # an array of its own, since the division made it
         for hats, ratio, y in zip(self._hats, self._ratios, values[1:], strict=True):
-            part: Floats = y * ratio
-            for axis, hat in enumerate(hats):
-                part = along(hat.T, part, axis)
-            z += part
+            z += _spread(hats, y * ratio)
         if blocks:
             z -= self.back(self.theta(z))
         self.buckets = z
@@ -285,24 +289,21 @@ class HatFit:
         for hats, ratio in zip(self._hats, self._ratios, strict=True):
             part = x
             for axis, hat in enumerate(hats):
-                part = along(hat, part, axis)
-            parts.append(math.sqrt(ratio) * part.reshape(math.prod(part.shape[:d]), -1))
+                part = hat.sums(part, axis)
+            parts.append(math.sqrt(ratio) / HAT_UNIT**d * part.reshape(math.prod(part.shape[:d]), -1))
         return np.concatenate(parts)
 
     def back(self, rows: Floats) -> Floats:
         """theta^T R applied to rows of `theta`."""
-        d = len(self.grids)
         shape = tuple(grid.buckets for grid in self.grids)
         rows = rows if self._core is None else self._core @ rows
         total = np.zeros((*shape, rows.shape[1]))
         start = 0
         for hats, ratio in zip(self._hats, self._ratios, strict=True):
-            counts = [hat.shape[0] for hat in hats]
+            counts = [hat.count for hat in hats]
             part = rows[start : start + math.prod(counts)].reshape(*counts, -1)
             start += math.prod(counts)
-            for axis in range(d):
-                part = along(hats[axis].T, part, axis)
-            total += math.sqrt(ratio) * part
+            total += _spread(hats, math.sqrt(ratio) * part)
         return total.reshape(*shape, *self._levels)
 
     @property
@@ -330,7 +331,7 @@ class HatFit:
         for hats, ratio in zip(self._hats, self._ratios, strict=True):
             part = np.ones((1, 1))
             for axis, hat in enumerate(hats):
-                own = (hat @ rows[axis].T).T
+                own = hat.sums(rows[axis], 1) / HAT_UNIT
                 part = np.einsum("ap,bq->abpq", part, own).reshape(len(part) * len(own), -1)
             parts.append(math.sqrt(ratio) * part)
         return np.concatenate(parts, axis=1)
