@@ -189,7 +189,7 @@ BAD = {
     "no start": (column('kind = "date"', "end = 2020-01-01"), "start is missing; write the first possible day"),
     "a quoted date": (
         column('kind = "date"', 'start = "2020-01-01"', "end = 2020-01-01"),
-        "expected a date without quotes",
+        r"expected a date, such as 2020-01-31 \(without quotes\)",
     ),
     "a date with a time": (
         column('kind = "date"', "start = 2020-01-01T00:00:00", "end = 2020-01-01"),

@@ -187,7 +187,7 @@ class Quantity:
         return self.error_kind is not ErrorKind.NONE and not only_intervals
 
     def decimals(self, rows: int) -> int:
-        """Decimals that show two digits of the typical error in the first rows, or of the estimates if it is zero."""
+        """Decimals that show two digits of the typical error of some rows, or three of estimates without errors."""
         lower, upper = (ends[:rows] for ends in self._ends())
         half_widths = np.subtract(upper, lower, where=np.isfinite(lower), out=np.full(lower.shape, np.nan)) / 2
         errors = np.where(np.isnan(self.std_error[:rows]), half_widths, self.std_error[:rows])
@@ -198,7 +198,8 @@ class Quantity:
                 return 0
             positive = finite[finite > 0]
         middle = np.sort(positive)[[(len(positive) - 1) // 2, len(positive) // 2]]  # np.median would load numpy.ma
-        return min(max(1 - math.floor(math.log10(float(np.mean(middle)))), 0), 12)
+        last_digit = 2 if self.error_kind is ErrorKind.NONE else 1
+        return min(max(last_digit - math.floor(math.log10(float(np.mean(middle)))), 0), 12)
 
     def take(self, rows: Rows) -> Quantity:
         """The chosen rows, in the order given."""

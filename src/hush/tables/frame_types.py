@@ -48,7 +48,8 @@ class FrameTypes:
             frame = rows.to_pandas(ignore_metadata=True)
             for name in frame.columns:
                 frame[name] = _pandas_column(frame[name], self.types.get(name))
-            return frame.rename(columns=self.labels)
+            frame.columns = [self.labels.get(name, name) for name in frame.columns]
+            return frame
         if self.library == "polars":
             import polars as pl
 
