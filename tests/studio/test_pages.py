@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import hush
 from hush.cli.main import main
+from hush.mechanisms.plan import Plan
 from hush.studio.owner import OwnerStudio, without_password
 from hush.studio.project import ChosenData, Project
 from hush.studio.releases_page import saved_as
@@ -194,6 +195,50 @@ def test_the_script_and_the_commands_do_the_same_work(
         assert (again.schema, again.workload, again.mechanism) == (made.schema, made.workload, made.mechanism)
         assert again.statement.budget == made.statement.budget
         assert hush.Ledger.open(elsewhere / f"{kind}.db").budget == hush.Budget(epsilon=9.0, delta=1e-9)
+
+
+def test_a_column_to_predict_is_kept_shown_and_repeated_elsewhere(
+    owner: Visitor, studio: OwnerStudio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe_people(owner, goal="rows")
+    assert owner.fill("/questions", {"label": "sex", "action": "next"}).location == "/budget"
+    assert Project(studio.project.path).read().questions.label == "sex"
+    assert ("label", "sex") in owner.get("/questions").page.forms[0].fields
+    page = owner.get("/confirm").page
+    assert "synthetic rows, made for predicting the column sex, and all tables behind them" in page.text
+    # The plans of the script and of the commands are the plan that was shown.
+    (waiting,) = studio.spending._shown.values()
+    shown = studio.planner.planned(studio.state).plan
+    monkeypatch.chdir(tmp_path)
+    _saved(tmp_path, owner.get("/columns/schema.toml").body)
+    made: dict[str, Plan] = {}
+    exec(waiting.script[: waiting.script.index("print(plan)")], made)
+    (words,) = (shlex.split(line) for line in waiting.commands.splitlines() if line.startswith("hush plan"))
+    assert CliRunner().invoke(main, [*words[1:], "-o", "rows.plan"]).exit_code == 0
+    for plan in (made["plan"], hush.load("rows.plan")):
+        assert isinstance(plan, Plan)
+        assert (plan.mechanism, plan.workload, plan.budget) == (shown.mechanism, shown.workload, shown.budget)
+    (released,) = (shlex.split(line) for line in waiting.commands.splitlines() if line.startswith("hush release"))
+    assert set(words[3:]) <= set(released)
+
+
+def test_a_column_to_predict_that_is_not_used_is_refused(owner: Visitor, tmp_path: Path) -> None:
+    describe_people(owner, goal="rows")
+    form = next(form for form in owner.get("/questions").page.forms if form.action == "/questions")
+    reply = owner.post("/questions", [*form.fields, ("label", "income")])
+    assert "'income' is no column that is used" in reply.page.alerts[0]
+    owner.fill("/questions", {"label": "region"})
+    owner.fill("/columns", {"c3-used": None})
+    for path in ("/budget/effect", "/confirm"):
+        body = owner.get(path).body.decode()
+        assert "The column to predict, &#x27;region&#x27;, is no longer used; choose another one, or none." in body
+        assert '<a href="/questions">Go to Questions</a>' in body
+        assert 'action="/spend"' not in body
+    assert not (tmp_path / "budget.db").exists()
+    (notice,) = owner.get("/questions").page.alerts
+    assert "The column to predict, region, is no longer used" in notice
+    owner.fill("/questions", {"action": "save"})
+    assert "/spend" in [form.action for form in owner.get("/confirm").page.forms]
 
 
 def test_the_cap_is_raised_once_with_a_reason(owner: Visitor, tmp_path: Path) -> None:

@@ -86,6 +86,17 @@ def test_the_effect_of_every_table_is_that_of_the_plan() -> None:
     assert {effect.margin for effect in rows.effects} == {None}
 
 
+def test_rows_from_which_a_column_will_be_predicted_measure_what_that_needs() -> None:
+    planner, asked = Planner(), AskedQuestions(goal="rows", order="2", label="sex")
+    predicted, plain = (
+        planner.planned(project(questions=questions)).plan
+        for questions in (asked, AskedQuestions(goal="rows", order="2"))
+    )
+    assert predicted.workload == plain.workload + hush.Workload.predict(SCHEMA.domain, "sex")
+    answers = planner.planned(project(questions=AskedQuestions(order="2", label="sex")))
+    assert (answers.label, answers.plan.workload) == (None, plain.workload)
+
+
 def test_tables_that_were_picked_are_listed_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hush.studio.planned.MOST_LISTED_EFFECTS", 3)
     asked = AskedQuestions(order="2", tables=[["sex", "age"]])
@@ -150,6 +161,7 @@ def test_any_name_of_a_column_is_read_as_that_column(name: str) -> None:
         ({"questions": AskedQuestions(order="0")}, "nothing is asked yet"),
         ({"questions": AskedQuestions(averages=[["sex"]])}, "holds no numbers"),
         ({"questions": AskedQuestions(more="nobody")}, "nobody"),
+        ({"questions": AskedQuestions(goal="rows", label="income")}, "the column to predict, 'income', is no longer"),
         ({"budget": TypedBudget(way="epsilon", epsilon="much")}, "epsilon: 'much'"),
         ({"budget": TypedBudget(way="epsilon", epsilon="nan")}, "epsilon: 'nan'"),
         ({"budget": TypedBudget(way="epsilon", epsilon="0")}, "epsilon"),

@@ -281,16 +281,10 @@ def show_confirm(studio: OwnerStudio, message: str | None = None) -> str:
     unit = planned.schema.unit
     whom = protected_words(unit)
     after, room = after_words(ledger, planned, cap)
-    sums = f" and {counted(len(planned.averages), 'average')}" if planned.averages else ""
-    what = (
-        "synthetic rows and all tables behind them"
-        if planned.goal == "rows"
-        else f"{counted(len(plan.workload), 'table')}{sums}"
-    )
     facts = [
         ("You will spend", f"{budget_words(plan.budget)}, once and for good"),
         ("Protects", f"{whom}: being in the table or not barely changes what is released"),
-        ("Releases", f"{what}, about {counted(len(planned.schema.domain), 'column')}"),
+        ("Releases", released_words(planned)),
         ("Accuracy", planned.headline),
         ("Ledger", f"{shown.ledger.name}, dataset {readable(shown.dataset, 60)}. {after}"),
         ("File", str(shown.output)),
@@ -326,6 +320,16 @@ def _confirm_page(studio: OwnerStudio, state: ProjectFile, body: Markup, message
         current="/confirm",
         message=message,
     )
+
+
+def released_words(planned: Planned) -> str:
+    """What a release consists of."""
+    about = f"about {counted(len(planned.schema.domain), 'column')}"
+    if planned.goal == "rows":
+        purpose = f", made for predicting the column {readable(planned.label, 60)}," if planned.label else ""
+        return f"synthetic rows{purpose} and all tables behind them, {about}"
+    sums = f" and {counted(len(planned.averages), 'average')}" if planned.averages else ""
+    return f"{counted(len(planned.plan.workload), 'table')}{sums}, {about}"
 
 
 def after_words(ledger: Ledger | None, planned: Planned, cap: Budget | None) -> tuple[str, bool]:

@@ -229,10 +229,17 @@ def text_field(
     )
 
 
-def select_field(name: str, label: str, choices: Iterable[tuple[str, str]], chosen: str, **attributes: str) -> Markup:
-    """A list to choose from, with its label."""
+def select_field(
+    name: str, label: str, choices: Iterable[tuple[str, str]], chosen: str, *, hint: str | None = None
+) -> Markup:
+    """A list to choose from, with its label, and a hint below."""
+    described = f"{name}-hint" if hint else None
     return tag(
-        "div", tag("label", label, for_=name), select(name, choices, chosen, id=name, **attributes), class_="field"
+        "div",
+        tag("label", label, for_=name),
+        select(name, choices, chosen, id=name, aria_describedby=described),
+        tag("p", hint, class_="hint", id=described) if hint else None,
+        class_="field",
     )
 
 

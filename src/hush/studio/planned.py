@@ -63,6 +63,7 @@ class Planned:
     schema: Schema
     text: str  # of the workload
     goal: str
+    label: str | None  # the column that will be predicted from synthetic rows
     plan: Plan
     rows: int | None  # as the owner states, publicly
     picked: frozenset[frozenset[str]] = frozenset()  # tables that the owner chose one by one
@@ -180,9 +181,10 @@ class Planner:
         typed = project.budget if typed is None else typed
         schema, rows = schema_of(project), stated_rows(project)
         text = workload_text(project.questions, schema)
-        workload = parse_workload(schema, text)
+        workload, label = parse_workload(schema, text), label_of(project.questions, schema)
         first = Budget(epsilon=1.0, delta=number(typed.delta, "delta", "1e-9"))
-        base = self._base(schema, workload, text, project.questions.goal, first)
+        goal = project.questions.goal
+        base = self._base(schema, workload, text, goal, label, first)
         budget = budget_of(typed, base)
         chosen = base.with_budget(budget)
         if ledger is not None and base.alternative is not None and not chosen.payable(ledger):
@@ -190,14 +192,16 @@ class Planner:
             chosen = other if other.payable(ledger) else chosen
         other_noise = chosen.mechanism != base.mechanism or (chosen.epsilon is None) != (base.epsilon is None)
         picked = frozenset(frozenset(table) for table in project.questions.tables)
-        return Planned(schema, text, project.questions.goal, chosen, rows, picked, other_noise)
+        return Planned(schema, text, goal, label, chosen, rows, picked, other_noise)
 
-    def _base(self, schema: Schema, workload: Workload, text: str, goal: str, budget: Budget) -> Plan:
+    def _base(
+        self, schema: Schema, workload: Workload, text: str, goal: str, label: str | None, budget: Budget
+    ) -> Plan:
         """The optimised plan, for any budget of the same notion of privacy."""
-        key = hashlib.sha256("\0".join([schema.to_toml(), text, goal, str(budget)]).encode()).hexdigest()
+        key = hashlib.sha256("\0".join([schema.to_toml(), text, goal, label or "", str(budget)]).encode()).hexdigest()
         with self._planning:
             if key not in self._kept:
-                self._kept[key] = plan(workload, budget, goal=goal, schema=schema)
+                self._kept[key] = plan(workload, budget, goal=goal, label=label, schema=schema)
                 while len(self._kept) > MOST_PLANS:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(key)
@@ -274,6 +278,14 @@ def workload_text(questions: AskedQuestions, schema: Schema) -> str:
     if not text:
         raise WorkloadError("nothing is asked yet; say on the page of questions what matters")
     return text
+
+
+def label_of(questions: AskedQuestions, schema: Schema) -> str | None:
+    """The column that will be predicted from synthetic rows; None if there is none, or if no rows are asked for."""
+    label = questions.label if questions.goal == "rows" else ""
+    if label and label not in schema.domain:
+        raise WorkloadError(f"the column to predict, {shown(label)}, is no longer used; choose another one, or none")
+    return label or None
 
 
 def _new_tables(questions: AskedQuestions) -> list[list[str]]:

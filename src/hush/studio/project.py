@@ -76,9 +76,13 @@ class ProtectedPeople(Stored):
 
 
 class AskedQuestions(Stored):
-    """What matters: tables or synthetic rows; all tables up to an order, further ones, averages, a workload."""
+    """What matters: tables or synthetic rows; all tables up to an order, further ones, averages, a workload.
+
+    `label` is the column that will be predicted from synthetic rows.
+    """
 
     goal: Literal["answers", "rows"] = "answers"
+    label: str = ""
     order: str = "2"
     tables: list[list[str]] = field(default_factory=list)
     averages: list[list[str]] = field(default_factory=list)  # a column, then those by which it is averaged

@@ -47,8 +47,7 @@ def show_people(studio: OwnerStudio, message: str | None = None) -> str:
         hidden("seen", digest(people)),
         tag("p", "hush protects one person: whether they are in the table or not barely changes what is released."),
         meaning("unit"),
-        select_field("unit", "Which column holds the id of a person?", choices, people.unit),
-        tag("p", hint, class_="hint") if hint else None,
+        select_field("unit", "Which column holds the id of a person?", choices, people.unit, hint=hint),
         text_field(
             "max_rows",
             "At most this many rows of each person are used",
@@ -94,25 +93,6 @@ def show_questions(studio: OwnerStudio, message: str | None = None) -> str:
     """The page of questions."""
     state = studio.state
     asked = state.questions
-    goal = tag(
-        "fieldset",
-        tag("legend", "What should the release be good at?"),
-        check_field(
-            "goal",
-            "Tables and averages, with errors known beforehand",
-            asked.goal == "answers",
-            value="answers",
-            kind="radio",
-        ),
-        check_field(
-            "goal",
-            "Synthetic rows that resemble the real ones in all ways",
-            asked.goal == "rows",
-            value="rows",
-            kind="radio",
-        ),
-        meaning("synthetic"),
-    )
     orders = (
         ("0", "only the tables below"),
         ("1", "every column by itself"),
@@ -151,7 +131,7 @@ def show_questions(studio: OwnerStudio, message: str | None = None) -> str:
         "/questions",
         asked_notice(state),
         hidden("seen", digest(asked)),
-        goal,
+        choose_goal(state),
         tables,
         averages,
         more,
@@ -163,6 +143,38 @@ def show_questions(studio: OwnerStudio, message: str | None = None) -> str:
         title="What matters?",
         current="/questions",
         message=message,
+    )
+
+
+def choose_goal(state: ProjectFile) -> Markup:
+    """Choose between tables and synthetic rows, and the column that will be predicted from rows."""
+    asked = state.questions
+    return tag(
+        "fieldset",
+        tag("legend", "What should the release be good at?"),
+        check_field(
+            "goal",
+            "Tables and averages, with errors known beforehand",
+            asked.goal == "answers",
+            value="answers",
+            kind="radio",
+        ),
+        check_field(
+            "goal",
+            "Synthetic rows that resemble the real ones in all ways",
+            asked.goal == "rows",
+            value="rows",
+            kind="radio",
+        ),
+        meaning("synthetic"),
+        select_field(
+            "label",
+            "Column that will be predicted from the rows (optional)",
+            [("", "none"), *((name, name) for name in used_columns(state))],
+            asked.label,
+            hint="Matters only for synthetic rows. If a classifier will learn from the rows to predict one column, "
+            "such as income, choose this column. hush then measures more of how the other columns relate to it.",
+        ),
     )
 
 
@@ -237,14 +249,14 @@ def save_questions(studio: OwnerStudio, fields: FormData) -> Response:
     tables, averages = list(asked.tables), list(asked.averages)
     known = set(used_columns(state))
     chosen = list(dict.fromkeys(str(name) for name in fields.getlist("table") if str(name)))
-    average, by = str(fields.get("average", "")), str(fields.get("by", ""))
+    average, by, label = (str(fields.get(name, "")) for name in ("average", "by", "label"))
     # A table or an average that was chosen but not yet added is meant, whichever button is pressed.
     if chosen and not action.startswith("remove") and sorted(chosen) not in [sorted(table) for table in tables]:
         tables.append(chosen)
     if average and not action.startswith("remove"):
         wanted = [average, *([by] if by and by != average else [])]
         averages += [wanted] if wanted not in averages else []
-    for name in {*chosen, average, by} - {""}:
+    for name in {*chosen, average, by, label} - {""}:
         if name not in known:
             raise WorkloadError(f"{shown(name)} is no column that is used; choose one of the list")
     kind, _, index = action.removeprefix("remove-").partition("-")
@@ -255,6 +267,7 @@ def save_questions(studio: OwnerStudio, fields: FormData) -> Response:
     order = str(fields.get("order", asked.order))
     changed = AskedQuestions(
         goal="rows" if fields.get("goal") == "rows" else "answers",
+        label=label,
         order=order if order in ORDERS else asked.order,
         tables=tables,
         averages=averages,
@@ -269,12 +282,14 @@ def save_questions(studio: OwnerStudio, fields: FormData) -> Response:
     return back_to("/budget")
 
 
-def asked_notice(state: ProjectFile) -> Markup | None:
-    """Questions about columns that are no longer used."""
-    known = set(used_columns(state))
-    lost = sorted({name for table in (*state.questions.tables, *state.questions.averages) for name in table} - known)
-    if not lost:
-        return None
-    return notice(
-        f"The questions name columns that are not used: {', '.join(map(readable, lost))}. Remove these questions."
-    )
+def asked_notice(state: ProjectFile) -> Markup:
+    """Questions about columns that are no longer used, and a column to predict that is no longer used."""
+    asked, known, notices = state.questions, set(used_columns(state)), []
+    lost = sorted({name for table in (*asked.tables, *asked.averages) for name in table} - known)
+    if lost:
+        names = ", ".join(map(readable, lost))
+        notices.append(notice(f"The questions name columns that are not used: {names}. Remove these questions."))
+    if asked.label and asked.label not in known:
+        words = f"The column to predict, {readable(asked.label)}, is no longer used. Choose another one, or none."
+        notices.append(notice(words))
+    return join(*notices)

@@ -23,6 +23,7 @@ def same_script(studio: OwnerStudio, state: ProjectFile, planned: Planned, name:
     location, table = ("", "") if data is None else (data.location, data.table)
     ledger, dataset = str(studio.ledger_path(state)), state.budget.dataset
     goal = ', goal="rows"' if planned.goal == "rows" else ""
+    goal += f", label={planned.label!r}" if planned.label else ""
     goal += f", mechanism={planned.plan.mechanism!r}" if planned.other_noise else ""
     named = "" if dataset == "default" else f", dataset={dataset!r}"
     lines = [
@@ -52,6 +53,7 @@ def same_commands(studio: OwnerStudio, state: ProjectFile, planned: Planned, nam
     ledger, dataset = str(studio.ledger_path(state)), state.budget.dataset
     question = ["--workload", planned.text, *_budget_options(planned.plan.budget)]
     question += ["--goal", "rows"] if planned.goal == "rows" else []
+    question += ["--label", planned.label] if planned.label else []
     question += ["--mechanism", planned.plan.mechanism] if planned.other_noise else []
     named = [] if dataset == "default" else ["--dataset", dataset]
     commands = [["hush", "plan", SCHEMA_NAME, *question]]
