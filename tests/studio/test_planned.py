@@ -97,6 +97,28 @@ def test_rows_from_which_a_column_will_be_predicted_measure_what_that_needs() ->
     assert (answers.label, answers.plan.workload) == (None, plain.workload)
 
 
+def test_a_plan_takes_the_noise_that_the_ledger_has_room_for(tmp_path: Path) -> None:
+    budget = TypedBudget(way="epsilon", epsilon="8")
+    planner, state = Planner(), project(questions=AskedQuestions(order="1"), budget=budget)
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=8.05, delta=1e-9))
+    alone = planner.planned(state)
+    empty = planner.planned(state, ledger=ledger)
+    assert (empty.plan.rmse, empty.headline) == (alone.plan.rmse, alone.headline)
+    # Beside an earlier charge there is no room for Laplace noise, nor for the least Gaussian noise.
+    small = hush.Budget(epsilon=0.05, delta=1e-9)
+    ledger.charge(hush.plan("1-way", small, "residual", schema=SCHEMA).event)
+    assert alone.plan.epsilon is not None
+    gaussian = hush.plan("<=1-way", alone.plan.budget, "residual", schema=SCHEMA)
+    assert not alone.plan.payable(ledger)
+    assert not gaussian.payable(ledger)
+    fitted = planner.planned(state, ledger=ledger)
+    assert fitted.plan.payable(ledger)
+    assert fitted.plan.within(alone.plan.budget)
+    assert (fitted.plan.rmse or 0.0) > (gaussian.rmse or 0.0)
+    assert [effect.margin for effect in fitted.effects] != [effect.margin for effect in alone.effects]
+    assert "the ledger has no room for less noise" in fitted.headline
+
+
 def test_tables_that_were_picked_are_listed_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hush.studio.planned.MOST_LISTED_EFFECTS", 3)
     asked = AskedQuestions(order="2", tables=[["sex", "age"]])

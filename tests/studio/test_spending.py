@@ -14,7 +14,9 @@ import pytest
 
 import hush
 from hush.core.errors import HushError
+from hush.mechanisms.plan import Plan
 from hush.mechanisms.release_job import partial_file
+from hush.privacy.events import ComposedEvent
 from hush.privacy.ledger.ledger_chain import CHARGE
 from hush.studio.owner import OwnerStudio
 from hush.studio.progress_page import MEASURED_KEPT, ended_words, show_progress
@@ -129,6 +131,31 @@ def test_more_than_the_ledger_has_left_is_refused_before_the_confirmation(owner:
     assert "The ledger has less than that left" in page.text
     assert "/spend" not in [form.action for form in page.forms]
     assert charges(tmp_path) == []
+
+
+def test_more_noise_for_the_ledger_is_shown_charged_and_written_into_the_script(
+    owner: Visitor, studio: OwnerStudio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.fill("/budget", {"epsilon": "8"})
+    (tmp_path / "schema.toml").write_bytes(owner.get("/columns/schema.toml").body)
+    schema = hush.Schema.load(tmp_path / "schema.toml")
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=8.05, delta=1e-9))
+    ledger.charge(hush.plan("1-way", hush.Budget(epsilon=0.05, delta=1e-9), "residual", schema=schema).event)
+    page = owner.get("/confirm").page
+    planned = studio.planner.planned(studio.state, ledger=ledger)
+    assert planned.headline in page.text
+    assert "the ledger has no room for less noise" in planned.headline
+    (shown,) = studio.spending._shown.values()
+    made: dict[str, Plan] = {}
+    monkeypatch.chdir(tmp_path)
+    exec(shown.script[: shown.script.index("print(plan)")], made)
+    assert made["plan"].payable(ledger)
+    assert made["plan"].rmse == pytest.approx(planned.plan.rmse, rel=1e-4)
+    (form,) = (form for form in page.forms if form.action == "/spend")
+    assert ended(owner, owner.post("/spend", form.fields).location) == "done"
+    charged = ledger.events()[-1]
+    assert isinstance(charged, ComposedEvent)
+    assert dict(charged.parts) == dict(planned.plan.event.parts)
 
 
 def test_rows_that_do_not_fit_cost_nothing(owner: Visitor, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class Planned:
     plan: Plan
     rows: int | None  # as the owner states, publicly
     picked: frozenset[frozenset[str]] = frozenset()  # tables that the owner chose one by one
-    other_noise: bool = False  # than `auto` would take, since the ledger has room for this kind alone
+    fitted: bool = False  # whether the plan has more noise than it takes alone, since the ledger has no room for less
 
     @property
     def effects(self) -> list[Effect]:
@@ -141,7 +141,7 @@ class Planned:
         if len(variances) > 1:
             least, most = (TWO_SIDED_95 * math.sqrt(end(variances)) for end in (min, max))
             words += f"; by table, from ± {noise_text(least)} to ± {noise_text(most)}"
-        return words
+        return f"{words}; the ledger has no room for less noise" if self.fitted else words
 
     @property
     def warnings(self) -> list[str]:
@@ -176,7 +176,7 @@ class Planner:
     def planned(self, project: ProjectFile, typed: TypedBudget | None = None, ledger: Ledger | None = None) -> Planned:
         """The plan of a project for its budget, or for another; HushError says what is missing.
 
-        If a ledger has room for the other kind of noise alone, the plan takes that.
+        If the ledger has no room for the plan, the plan takes more noise; see `Plan.fitting`.
         """
         typed = project.budget if typed is None else typed
         schema, rows = schema_of(project), stated_rows(project)
@@ -186,13 +186,12 @@ class Planner:
         goal = project.questions.goal
         base = self._base(schema, workload, text, goal, label, first)
         budget = budget_of(typed, base)
-        chosen = base.with_budget(budget)
-        if ledger is not None and base.alternative is not None and not chosen.payable(ledger):
-            other = base.alternative.with_budget(budget)
-            chosen = other if other.payable(ledger) else chosen
-        other_noise = chosen.mechanism != base.mechanism or (chosen.epsilon is None) != (base.epsilon is None)
+        alone = chosen = base.with_budget(budget)
+        if ledger is not None and not alone.payable(ledger):
+            alone.alternative = None if base.alternative is None else base.alternative.with_budget(budget)
+            chosen = alone.fitting(ledger)
         picked = frozenset(frozenset(table) for table in project.questions.tables)
-        return Planned(schema, text, goal, label, chosen, rows, picked, other_noise)
+        return Planned(schema, text, goal, label, chosen, rows, picked, fitted=chosen is not alone)
 
     def _base(
         self, schema: Schema, workload: Workload, text: str, goal: str, label: str | None, budget: Budget

@@ -24,7 +24,7 @@ def same_script(studio: OwnerStudio, state: ProjectFile, planned: Planned, name:
     ledger, dataset = str(studio.ledger_path(state)), state.budget.dataset
     goal = ', goal="rows"' if planned.goal == "rows" else ""
     goal += f", label={planned.label!r}" if planned.label else ""
-    goal += f", mechanism={planned.plan.mechanism!r}" if planned.other_noise else ""
+    goal += f", mechanism={planned.plan.mechanism!r}" if planned.fitted else ""
     named = "" if dataset == "default" else f", dataset={dataset!r}"
     lines = [
         *_notes(state),
@@ -32,6 +32,11 @@ def same_script(studio: OwnerStudio, state: ProjectFile, planned: Planned, name:
         "",
         f"schema = hush.Schema.load({SCHEMA_NAME!r})",
         f"plan = hush.plan({planned.text!r}, hush.{planned.plan.budget!r}, schema=schema{goal})",
+        *(
+            [f"plan = plan.fitting(hush.Ledger.open({ledger!r}{named}))  # the ledger has no room for less noise"]
+            if planned.fitted
+            else []
+        ),
         "print(plan)  # how accurate it will be; nothing is spent yet",
         "",
         *([f"hush.Ledger.create({ledger!r}, hush.{cap!r}{named})  # the cap of all releases together"] if cap else []),
@@ -54,7 +59,7 @@ def same_commands(studio: OwnerStudio, state: ProjectFile, planned: Planned, nam
     question = ["--workload", planned.text, *_budget_options(planned.plan.budget)]
     question += ["--goal", "rows"] if planned.goal == "rows" else []
     question += ["--label", planned.label] if planned.label else []
-    question += ["--mechanism", planned.plan.mechanism] if planned.other_noise else []
+    question += ["--mechanism", planned.plan.mechanism] if planned.fitted else []
     named = [] if dataset == "default" else ["--dataset", dataset]
     commands = [["hush", "plan", SCHEMA_NAME, *question]]
     if cap is not None:
