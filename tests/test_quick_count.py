@@ -107,7 +107,7 @@ def test_a_schema_file_says_all(tmp_path) -> None:
         (("age", "sex"), {}, r"'age', 'sex'.*bounds=\{'age': \(0, 99\)\}"),
         (("age", "sex", "moved"), {}, r"levels=\{'sex': \['a', 'b'\]\}.*bounds=|bounds=.*levels="),
         (("sex",), {"levels": {"sez": SEXES}}, "did you mean 'sex'"),
-        (("sex",), {"levels": {"region": ["North"], "sex": SEXES}}, "by which the call does not count"),
+        (("sex",), {"levels": {"region": ["North"], "sex": SEXES}}, "the call does not count by this column"),
         (("sex",), {"levels": SEXES}, "expected them by column"),
         (("age",), {"bounds": (0, 99)}, "expected them by column"),
         (("sex",), {"levels": {"sex": "female"}}, "expected a list"),

@@ -176,7 +176,7 @@ def test_y_becomes_the_label() -> None:
         ({"bounds": {0: (0, 9)}}, "write its name as a text"),
         ({"bounds": {"age": ("a", "b")}}, "expected two numbers"),
         ({"bounds": {"joined": ("soon", "later")}}, r"expected days, such as \('2020-01-01'"),
-        ({"delta": None}, "'sex' can only be found by a budget of epsilon and delta"),
+        ({"delta": None}, "'sex' takes a budget of epsilon and delta"),
         ({"levels": {"age": [1]}, "bounds": {"age": (0, 9)}}, "keep one"),
         ({"max_rows_per_unit": 2}, "name it"),
         ({"schema": hush.datasets.people_schema(), "bounds": {"age": (0, 9)}}, "leave out levels= and bounds="),

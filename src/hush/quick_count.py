@@ -18,7 +18,7 @@ from hush.tables.public_levels import Bounds, check_columns, public_schema
 from hush.tables.read import read
 from hush.workloads import Workload
 
-NO_LEDGER = "no ledger keeps count of what such tables spend together; add ledger='budget.db'."
+NO_LEDGER = "no ledger adds up what such tables spend; add ledger='budget.db'."
 
 
 def count(

@@ -219,7 +219,8 @@ class Synthesizer:
 
         cost = f"epsilon={self.epsilon:g}" + ("" if self.delta is None else f", delta={self.delta:g}")
         if self._discovery_share:
-            cost += f"; {self._discovery_share:.0%} of it found what is listed here, the rest measured the tables"
+            found = f"{100 * self._discovery_share:.0f} %"
+            cost += f"; {found} was spent to find what is listed here, the rest to measure tables"
         lines = [("Budget", cost)]
         lines += [("Assumed" if index == 0 else "", text) for index, text in enumerate(self.assumed_)]
         lines += [("Found" if index == 0 else "", text) for index, text in enumerate(self.discovered_)]

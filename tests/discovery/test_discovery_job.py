@@ -157,7 +157,7 @@ def test_an_interrupted_discovery_goes_on_and_pays_for_nothing_twice(tmp_path: P
     # another run must not overwrite what was paid for, nor go on with another draft or ledger
     with pytest.raises(DataError, match="has paid for"):
         discover(table, EVERYTHING, BUDGET, ledger=ledger, partial=kept)
-    with pytest.raises(DataError, match="not the same draft"):
+    with pytest.raises(DataError, match="not have the same draft"):
         discover(table, draft(age={"kind": "integer", **OPEN}), BUDGET, ledger=ledger, resume=kept)
     with pytest.raises(LedgerError, match="was charged to a ledger"):
         discover(table, EVERYTHING, BUDGET, resume=kept)
@@ -323,6 +323,6 @@ def test_levels_and_rows_per_person_are_found_with_numbers_and_kept(tmp_path: Pa
     assert found.schema.discovery.max_rows == held.unit.provenance
     assert read_toml(found.schema.to_toml()) == found.schema
     # without a delta, or with too little of the budget, levels are refused before anything is charged
-    with pytest.raises(BudgetError, match="can only be found by a budget of epsilon and delta"):
+    with pytest.raises(BudgetError, match="takes a budget of epsilon and delta"):
         discover(table, open_draft, Budget(rho=0.1), ledger=tmp_path / "b.db")
     assert not (tmp_path / "b.db").exists()

@@ -197,7 +197,7 @@ def test_budgets_that_find_nothing_are_told_before_any_charge() -> None:
     step = step_of(CITIES, budget=Budget(epsilon=1e-6, delta=1e-9))
     told = least_levels_cost(step, PLAIN)
     assert told is not None
-    assert "no value could be found that fewer than 1,000,000 units hold; use at least" in told
+    assert "finds no value that fewer than 1,000,000 units hold; use at least" in told
     assert not step.account.events
 
 

@@ -51,7 +51,7 @@ def test_the_cap_is_near_the_quantile_and_costs_what_its_noise_costs(budget: Bud
     assert stated.cost <= float_up(budget.limit / 10)
     assert stated.outside is not None
     assert float(np.mean(found.max_rows < HEAVY)) <= stated.outside < 0.5
-    assert f"{found.max_rows:,} rows of each unit keep all rows of about 95% of the units" == stated.note
+    assert f"at most {found.max_rows:,} rows of each unit: about 95% of the units keep all rows" == stated.note
 
 
 @pytest.mark.parametrize(("sizes", "cap"), [([1] * 50, 1), ([3] * 50, 3), ([1] * 48 + [9, 9], 1), ([2, 7] * 30, 7)])

@@ -53,7 +53,7 @@ from hush.tables.table import Table
 UNIT_SHARE = Fraction(1, 10)  # of the budget, for the cap on rows per unit: one histogram of few levels
 POINT_SHARE = Fraction(1, 10)  # of what a column gets, for values that many rows hold
 DELTA_SHARE = EVENTS_DELTA / 2  # half of the delta that accounts keep for such events; thresholds hardly feel it
-LEAST_POINT_DELTA = 1e-30  # a delta so small that no value could be shown
+LEAST_POINT_DELTA = 1e-30  # with a smaller delta, no value could be shown
 WIDE_SHARE = Fraction(1, 3)  # of what ordered columns get; bins need finer counts than bounds
 MOST_ROWS_HIDDEN = 10  # a level that holds one row in ten must not hide in the noise
 ROWS_WITHOUT_A_GUESS = 1_000_000
@@ -190,7 +190,7 @@ class DiscoveryJob:
         raise BudgetError(
             f"{self.budget}: too small to find anything in {columns} column{'s' if columns > 1 else ''}: noise would "
             f"hide a level that holds {hidden:,.0f} rows, which is more than one in {MOST_ROWS_HIDDEN} of {guess}; "
-            f"about the least budget that can is {enough}; or discover fewer columns"
+            f"use at least about {enough}, or discover fewer columns"
         )
 
     def _hidden_rows(self, budget: Budget) -> float:
@@ -210,8 +210,8 @@ class DiscoveryJob:
         if self.listed and not self.budget.approximate:
             names = ", ".join(repr(column.name) for column in self.listed)
             raise BudgetError(
-                f"the values of {names} can only be found by a budget of epsilon and delta, and this one is "
-                f"{self.budget}; delta bounds the chance that a value is shown which nobody knew: state one, such as "
+                f"finding the values of {names} takes a budget of epsilon and delta, and this one is {self.budget}; "
+                "delta bounds the chance of showing a value that one unit alone holds: state a delta, such as "
                 "delta=1e-9 (--delta 1e-9), or list the values"
             )
         problems = [least_levels_cost(step, column) for column in self.listed]
@@ -291,8 +291,8 @@ class DiscoveryJob:
         wrong = [what for what, differs in differing.items() if differs]
         if wrong:
             raise DataError(
-                f"the discovery to resume is another one: not the same {' and '.join(wrong)}; resume it with the draft "
-                "and the budget that it started with"
+                f"the interrupted discovery did not have the same {' and '.join(wrong)}; resume it with the draft and "
+                "the budget that it started with"
             )
         check_charged(promise, earlier.dataset, self.ledger, self.dataset, "the discovery")
 
@@ -450,8 +450,8 @@ class DiscoveryJob:
             notes.append(f"{printable(column.name)}: {result.provenance.note}")
         if len(left_out) == len(self.draft.columns):
             raise DataError(
-                "nothing was found in any column: all values are missing, or too few rows share a value, as with ids, "
-                "for this budget, which is spent; state what you know, or start anew with a larger budget"
+                "nothing was found in any column: all values are missing, or for this budget too few rows share a "
+                "value, as with ids. The budget is spent; state what you know, or start anew with a larger budget"
             )
         draft = (
             replace(self.draft, columns=tuple(column for column in self.draft if column.name not in left_out))

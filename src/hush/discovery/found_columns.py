@@ -48,7 +48,7 @@ from hush.schema.stamps import Stamp, Timestamp
 MOST_WHOLE_LEVELS = 100  # of an integer column without bins; more get bins
 NEARLY_ALL = 0.95  # of the rows in one level
 KNOWS_NOTHING = 0.995  # a bound on the share of rows outside that rounds to all rows
-FINE_NOISE_RATIO = 3.0  # stddevs of a count that a group of the first grid holds, before it is cut into cells
+FINE_NOISE_RATIO = 3.0  # a group of the first grid holds so many stddevs of a count before it is cut
 NEAR_PERIOD = 0.03  # of a month, quarter or year, which a column of days then begins or ends with
 HALF = BETA / 2  # the chance of a wrong range, for each of the two grids
 
@@ -259,7 +259,7 @@ def _note(column: OpenColumn, found: Column | Stamp, provenance: Discovered, wid
     levels = wide.levels
     bound = levels.noise_bound(1, HALF)
     if BOUNDS in column.open and max(levels.rows[0], levels.rows[-1]) > bound:
-        text += "; some rows are infinite or beyond all bounds that hush looks at"
+        text += "; some rows are infinite or beyond the widest bounds that hush tries"
     total, noise = sum(provenance.rows), sum(deviation**2 for deviation in provenance.stddev) ** 0.5
     if total - max(provenance.rows, default=0) < (1 - NEARLY_ALL) * total + 2 * noise < total / 2:
         text += "; nearly all rows share one level, so the column tells little"

@@ -7,8 +7,8 @@ rows spread thinly over many levels are found as well as rows that share one. Th
 which such a run ends and before which no more than the share TRIM of the rows was counted; from the other end
 likewise. It then grows over neighbouring levels that are likely to hold rows.
 
-Over a second grid inside that range a level too many costs little, since bins follow the rows, and a level too few
-moves its rows to the bound. So levels are left out only if, besides, noise does not hide that they hold few rows.
+Over a second grid inside that range, one level too many costs little, since bins follow the rows; one level too few
+moves its rows to the bound. So levels are left out only if, noise allowed for, they also hold few rows.
 
 Everything here is computed from noisy counts: it is post-processing and costs nothing.
 """
@@ -26,7 +26,7 @@ from hush.privacy.noise import Noise
 TRIM = 0.001  # of the rows may lie beyond each bound, even where noise is small
 BETA = 0.001  # the chance, over the noise, that a column's statement is wrong
 NARROWED = 0.02  # of the rows may seem to lie, with their noise, in the levels that a second grid leaves out at an end
-GROWTH_RUNS = (1, 2, 4, 8)  # neighbouring levels that a range may take in at once
+GROWTH_RUNS = (1, 2, 4, 8)  # how many neighbouring levels a range may take in at once
 GROWTH_STDDEVS = 2.5  # of the noise of such a run, which it must exceed: noise alone does so once in 160 runs
 
 
@@ -94,7 +94,7 @@ def found_range(noisy: NoisyLevels, *, failure: float = BETA, skip_ends: bool = 
 def narrowed_range(noisy: NoisyLevels, *, failure: float = BETA) -> FoundRange:
     """The range of levels that hold rows in a second grid, whose first and last level hold all rows beyond the range.
 
-    It is that of `found_range`, except that from either end at most the k levels are left out for which
+    As `found_range`, except that at either end at most those k levels are left out for which
 
         S_k + sigma sqrt(k) <= NARROWED n,
 

@@ -1,7 +1,6 @@
 """Guessed draft: a draft for people in a hurry, from public facts alone: names, declared types, and what they state.
 
-Values are never looked at. What was assumed is listed in plain words, so that it can be checked before anything is
-spent.
+hush never reads values here. It lists what it assumed in plain words, for people to check before anything is spent.
 """
 
 from __future__ import annotations

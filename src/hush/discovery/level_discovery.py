@@ -32,7 +32,7 @@ from hush.schema.provenance import Discovered
 from hush.tables.discovery_sources import DistinctValues
 
 LARGEST_THRESHOLD = 1_000_000  # units; a budget with which a value needs more finds nothing in any table
-TOTAL_SHARE = Fraction(1, 20)  # of the cost, for the noisy number of all values, which tells what was missed
+TOTAL_SHARE = Fraction(1, 20)  # of the cost, for the noisy number of all values, which shows how many were missed
 MOST_MISSED = 0.5  # a larger share of values in `other` gets advice
 NEARLY_NONE_MISSED = 0.01
 RESERVED_TEXTS = (OTHER_VALUE, OTHER_LABEL, MISSING_LABEL)  # a level of each column, so never a value
@@ -118,8 +118,8 @@ def least_levels_cost(step: DiscoveryStep, column: OpenColumn) -> str | None:
     short = Fraction(10**6 if needed is None else math.ceil((needed / LARGEST_THRESHOLD) ** 2 * 1.01))
     least = budget.covering(budget.limit * short)
     return (
-        f"column {column.name!r}: with its share of {budget} no value could be found that fewer than "
-        f"{LARGEST_THRESHOLD:,} units hold; use at least {least}, leave fewer entries to discover, or list the values"
+        f"column {column.name!r}: its share of {budget} finds no value that fewer than {LARGEST_THRESHOLD:,} units "
+        f"hold; use at least {least}, leave fewer entries to discover, or list the values"
     )
 
 

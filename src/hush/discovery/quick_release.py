@@ -1,7 +1,7 @@
 """Quick release: one budget, shared between a discovery and a release, for people who have only their data.
 
-The budget is split before anything is read. Noise of the release grows by 1 / sqrt(1 - share), so a quarter costs a
-seventh; noise of the discovery falls as 1 / sqrt(share). On generated people with five columns to find, bounds and bins
+The budget is split before anything is read. Noise of the release grows by 1 / sqrt(1 - share): by a seventh for a
+quarter; noise of the discovery falls as 1 / sqrt(share). On generated people with five columns to find, bounds and bins
 matter more: a quarter instead of a sixth lowers errors by a twentieth for 50,000 rows, and by a fifth for 8,000.
 The noisy counts of the discovery also help the model. Both parts charge one account, which keeps the budget.
 """
@@ -170,8 +170,8 @@ def check_asked(
 ) -> None:
     """Refuse what the release would refuse whatever is found.
 
-    That is unknown names, a mechanism that the budget rules out, and columns that were drafted from private data. A
-    text with sums is judged later, since sums depend on what is found.
+    These are unknown names, a mechanism that the budget rules out, and columns that were drafted from private data. A
+    text with sums is checked later, since sums depend on what is found.
     """
     mechanism_of(mechanism).accounted(budget)
     if not schema_is_public:

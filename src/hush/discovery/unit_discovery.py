@@ -1,7 +1,7 @@
 """Unit discovery: how many rows of a unit to use, from a noisy histogram of the rows per unit.
 
-The cap is the least number of rows that all but a twentieth of the units keep to. Noise grows with the cap, so a few
-units of very many rows should lose some of them.
+The cap is the least number of rows that 95 % of the units do not exceed. Noise grows with the cap, so a few units of
+very many rows should lose some of them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hush.schema.provenance import Discovered
 from hush.tables.discovery_sources import UnitSizes
 
 SHARE_WITHIN = 0.95  # of the units, which keep all of their rows
-DEFAULT_MOST_ROWS = 10_000  # the largest cap that is looked for
+DEFAULT_MOST_ROWS = 10_000  # the largest cap that is tried
 SINGLE_SIZES = 16  # numbers of rows with a class of their own; from there on classes widen
 GROWTH = Fraction(5, 4)  # of the first number of rows of a class to that of the next
 LARGEST_STDDEV = 100_000  # of the number of units in a class; with more noise nothing is found in any table
 
 
 def discover_max_rows(step: DiscoveryStep, *, most: int | None = None) -> FoundUnit:
-    """The least cap from 1 to `most` that, by noisy numbers, all but a twentieth of the units keep to.
+    """The least cap from 1 to `most` that, by noisy numbers, 95 % of the units do not exceed.
 
     Privacy: charges the noise of one histogram over the units, to which a unit adds one.
     """
@@ -53,9 +53,8 @@ def discover_max_rows(step: DiscoveryStep, *, most: int | None = None) -> FoundU
     if hidden:
         note = "the noise hides how many rows there are, so 1 row of each unit is used; raise the budget"
     else:
-        note = (
-            f"{cap:,} row{'s' if cap > 1 else ''} of each unit keep all rows of about {SHARE_WITHIN:.0%} of the units"
-        )
+        rows = f"{cap:,} row{'s' if cap > 1 else ''}"
+        note = f"at most {rows} of each unit: about {SHARE_WITHIN:.0%} of the units keep all rows"
     provenance = Discovered(
         what=("max_rows",),
         note=note,

@@ -1,7 +1,7 @@
 """Counts of blocks given noisy counts of nested blocks, for maps that are empty here, even there and rough elsewhere.
 
-Most maps of people are like that. Least squares cannot use it; a prior can. Where the prior does not fit the map, the
-noisy counts contradict it, and least squares are taken there instead.
+Most maps of people are like that. Least squares cannot use this fact; a prior can. Where the noisy counts contradict
+the prior, least squares are taken instead.
 """
 
 from __future__ import annotations

@@ -23,12 +23,12 @@ LARGEST_TREE = 1 << 17  # buckets
 POSTERIOR_BYTES = 1536  # of memory that the posterior takes for each bucket
 # What is measured, and with which shares of the budget. Of the levels, shares and numbers of parts that were tried on
 # generated maps and lines, these erred least.
-MAP_LEVEL_SHARE = Fraction(4, 7)  # of all levels: that of the blocks of a map which are cut afterwards
-SIGNAL_PER_BLOCK = 2.0  # of those blocks, at least
+MAP_LEVEL_SHARE = Fraction(4, 7)  # of the tree's depth: the level of a map whose blocks are cut afterwards
+SIGNAL_PER_BLOCK = 2.0  # the least for each block of a map to be cut
 LARGE_BLOCKS_LEVEL = 3
 MAP_BLOCKS_SHARE, LARGE_BLOCKS_SHARE = Fraction(3, 10), Fraction(2, 10)
-MAP_PARTS = 0.7  # of a block that is cut: so many for every unit of noise that its count has
-FEWEST_BLOCKS = 8  # of a map, for which blocks are worth a round of their own
+MAP_PARTS = 0.7  # of a block that is cut, for every unit of noise in its count
+FEWEST_BLOCKS = 8  # of a map; with fewer, blocks get no round of their own
 LINE_LEVEL, LINE_SHARE = 2, Fraction(1, 2)
 LINE_CUTS = (Fraction(1, 4), 0.2), (Fraction(1, 4), 0.35)  # shares, and parts for every unit of noise
 

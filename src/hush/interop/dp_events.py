@@ -1,8 +1,8 @@
 """dp_accounting: what a release or a ledger spent, as an event that Google's accountants take.
 
-An event must not promise more privacy than the noise gives. dp_accounting's Laplace event is that of continuous noise,
-and discrete Laplace noise on counts loses more. Its Gaussian event is that of continuous noise too. So everything
-becomes its zCDP, which holds for any neighbouring relation and any accountant of Renyi divergences.
+An event must not promise more privacy than the noise gives. dp_accounting's Laplace and Gaussian events assume
+continuous noise, and discrete Laplace noise on counts loses more. So every charge is stated as its zCDP, which holds
+for any neighbouring relation and any accountant of Renyi divergences.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def registry_entry(
     What the release knows is filled in: the flavor of differential privacy, the unit, the parameters, the model, the
     mechanism. A release that is not private is refused.
 
-    Privacy: holds what the privacy statement of the release says, and nothing of its numbers. If the schema was
+    Privacy: holds what the privacy statement of the release says, and none of its numbers. If the schema was
     discovered, the parameters are those of the release and of the discovery together.
     """
     statement = release.statement

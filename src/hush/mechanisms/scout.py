@@ -1,4 +1,4 @@
-"""scout: look at all tables at once, then measure what pays; the default for synthetic rows."""
+"""scout: survey all tables at once, then measure what pays; the default for synthetic rows."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ from hush.workloads import Workload
 LARGEST_ORDER = 3  # of a table that is measured
 MOST_TABLE_CELLS = 1 << 20  # of one table that is surveyed
 MOST_CELLS = 1 << 23  # of all tables that are surveyed together
-CLEAR_ENOUGH = 0.05  # the error over the signal below which all pairs are measured at once, without a tree
-CLEARER_THAN_SURVEY = 0.5  # the error over the noise of a survey below which all tables are measured without one
-POOLED_EVIDENCE = 4.0  # tables measured all at once tell of each other, as if squared signals were so much larger
+CLEAR_ENOUGH = 0.05  # error over signal; below it, all pairs are measured at once, without a tree
+CLEARER_THAN_SURVEY = 0.5  # error over a survey's noise; below it, all tables are measured without a survey
+POOLED_EVIDENCE = 4.0  # factor on squared signals: tables that are measured together tell of each other
 FIT_BYTES = 160  # for each cell of the surveyed tables
 MEMORY_BASE = 3e8  # of Python and its libraries
 SECONDS_PER_CELL = 8e-6  # of a release, for each surveyed cell
@@ -65,17 +65,17 @@ class Scout(Mechanism):
     """Surveys the distances of all tables from a model, measures what pays, and shrinks what was measured.
 
     1. Columns: every column is measured with `column_share` of the budget. If measuring all tables at once with the
-       rest is expected to leave an error below half of the noise of a survey, that is done, and steps 2 to 5 are left
-       out: tables have few cells then, or the budget is very small.
+       rest is expected to leave an error below half of the noise of a survey, scout does so and skips steps 2 to 5:
+       the tables then have few cells, or the budget is very small.
     2. First survey: the L1 distances of all pairs from independent columns, as one noisy vector, with `survey_share`.
     3. Tree: `tree_share` measures the residuals of columns and of the pairs on the spanning tree of largest distances.
     4. Second survey: the distances of all tables from the model of the tree, with `survey_share`.
-       If the budget can measure every pair to within a twentieth of its signal, steps 3 and 4 are left out.
+       If only pairs are asked, and their errors would be below a twentieth of their signals, scout skips steps 3 and 4.
     5. All that is left measures residuals of columns, pairs and triples, shared out by `allocate`, so that the expected
-       error of the asked tables is least. With a large budget that is every table, with a small one a tree.
+       error of the asked tables is least. A large budget measures every table, a small one a tree.
 
     A residual is what a table adds to its smaller tables; it costs prod(1 - 1/n_i) of the table itself. The model is
-    `fit_shrunk`: noise is shrunk away by as much as the measurements themselves say. Tables of more than 2^20 cells,
+    `fit_shrunk`: the measurements themselves decide how much noise to shrink away. Tables of more than 2^20 cells,
     and of more than three columns, are answered by the model of smaller ones.
 
     Privacy: rho-zCDP of the budget, by the account's filter. Surveys: see `TableDistances`. Which tables are measured,
@@ -84,7 +84,7 @@ class Scout(Mechanism):
     """
 
     name: ClassVar[str] = "scout"
-    description: ClassVar[str] = "looks at all tables at once, then measures what pays; best for synthetic rows"
+    description: ClassVar[str] = "surveys all tables at once, then measures what pays; best for synthetic rows"
     workload_aware: ClassVar[bool] = True
     data_aware: ClassVar[bool] = True
     budget_aware: ClassVar[bool] = True
@@ -257,8 +257,8 @@ class ScoutRun:
     def _model(self, tables: int | None = None, *, last: bool = False) -> LocalModel:
         """The model of the first noisy tables, by default of all; post-processing.
 
-        The last model takes relaxed rows and evidence from before the run. Others do without, so that a resumed run has
-        the models that surveys compared with.
+        The last model takes relaxed rows and evidence from before the run. Earlier models take neither, so that a
+        resumed run has the models that its surveys compared with.
         """
         fitter = partial(self._fit, count=tables, evidence=self.session.evidence if last else (), relaxed=last)
         fitted: LocalModel = self.session.fit_with(fitter).value
@@ -320,7 +320,7 @@ class ScoutRun:
         return expected_errors(self.incidence, squares, noise, allocate(self.incidence, squares, noise))
 
     def _over_signals(self, squares: Floats, noise: Floats) -> float:
-        """The same for all asked tables together, over their signals."""
+        """The error that is left in all asked tables together, over their signals."""
         return float(self._errors_at_once(squares, noise).sum() / np.sqrt(self.incidence.other_errors(squares)).sum())
 
     def _measure_at_once(self) -> None:

@@ -25,9 +25,9 @@ from hush.core.arrays import Floats, Integers
 from hush.core.domain import Clique
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
-TYPICAL_SIGNAL = 0.15  # of the rows: the signal of a pair that is expected before anything is known
-NEXT_ORDER = 0.3  # of that: what a table of one more column adds to its smaller tables
-TYPICAL_TABLES = 3.0  # how many surveyed tables that expectation is worth
+TYPICAL_SIGNAL = 0.15  # of the rows: the expected signal of a pair before anything is known
+NEXT_ORDER = 0.3  # of TYPICAL_SIGNAL, for each further column of a table
+TYPICAL_TABLES = 3.0  # the expectation counts like so many surveyed tables
 NO_SIGNAL_SHARE = 0.1  # of tables, before anything is known
 SIGNAL_STEPS = 100  # of the iteration that finds how many tables have which signal
 GRID_POINTS, GRID_POINTS_PER_DOUBLING = 40, 4  # of signals
@@ -35,13 +35,13 @@ GRID_WIDTH = 0.09  # the relative width of a grid point: about half the distance
 OTHER_ERROR_DOUBT = 0.1  # the relative error of what is known about the error of smaller tables
 LEAST_SIGNAL = 1e-3  # rows
 ALLOCATION_STEPS = 200
-LEAST_GAIN = 0.1  # of what is known of a set already: less than this is not worth a measurement
+LEAST_GAIN = 0.1  # precision gained over precision known; below it, a set is not measured
 
 
 def effective_cells(counts: Floats) -> float:
     """(sum sqrt(c))^2 / sum c: the number of cells that hold most rows, between 1 and all.
 
-    Noise in cells that are nearly empty is shrunk away, so it is the cells with rows that stay wrong.
+    Noise in nearly empty cells is shrunk away, so only cells with rows stay wrong.
     """
     total = float(counts.sum())
     return float(np.sqrt(np.maximum(counts, 0.0)).sum() ** 2 / total) if total > 0 else float(counts.size)

@@ -27,7 +27,7 @@ from hush.privacy.gaussian_filter import EVENTS_DELTA
 from hush.release.statement import ROUNDING_SLACK, Statement
 from hush.schema import Schema
 
-USUAL_DELTA = 1e-9  # at which the cost of a discovery is converted where the release has none
+USUAL_DELTA = 1e-9  # where the release has no delta, the cost of a discovery is converted at this one
 
 
 def spent_together(statement: Statement, schema: Schema) -> tuple[float, float] | None:

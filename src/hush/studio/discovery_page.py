@@ -36,8 +36,8 @@ from hush.studio.spending import ShownSpending, SpendingRefused, SpendingWork, f
 SCHEMA_ENDING = ".toml"
 DEFAULT_EPSILON = "0.2"
 HOW_MUCH = (
-    "A fifth of the budget of the release that follows is often enough: bounds and bins need no more than rough "
-    "counts, and a value is found if many people have it."
+    "A quarter of all that you plan to spend is often enough: bounds and bins need only rough counts, and a value is "
+    "found if many people have it."
 )
 
 

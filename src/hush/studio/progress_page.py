@@ -38,7 +38,7 @@ def show_progress(studio: OwnerStudio, name: str, message: str | None = None) ->
         body = running_markup(name, status)
     elif status.state == "done" and name.endswith(SCHEMA_ENDING):
         found = [readable(note, 500) for note in entry.message.splitlines()]
-        onward = tag("p", tag("a", "Look at the columns", href="/columns", class_="button", id="explore"))
+        onward = tag("p", tag("a", "See the columns", href="/columns", class_="button", id="explore"))
         body = join(notice("The discovery is complete.", kind="good"), bullet_list(found) if found else None, onward)
     elif status.state == "done":
         text = notice("The release is complete. Nothing that you do with it costs anything further.", kind="good")
@@ -105,10 +105,10 @@ def ended_markup(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -> M
     elif charged:
         words.append(
             f"Before it stopped, {charged} of the cap was charged, and nothing was kept. hush does not charge again by "
-            "itself; another release has a charge of its own."
+            "itself; a new release is charged anew."
         )
     else:
-        words.append("Nothing was charged. Put right what is wrong, and confirm again.")
+        words.append("Nothing was charged. Fix the problem, and confirm again.")
         actions.append(tag("p", tag("a", "To the columns", href="/columns")))
         actions.append(tag("p", tag("a", "To the confirmation", href="/confirm")))
     return join(notice(ended_words("release", entry, status, words)), *actions)

@@ -19,9 +19,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hush.core.errors import HushError
 
-MOST_VISITORS = 10_000  # whose requests are counted; the one who came longest ago is forgotten first
+MOST_VISITORS = 10_000  # whose requests are counted; the visitor who came longest ago is forgotten first
 BURST_SECONDS = 10.0  # requests that a visitor may send at once, as seconds of the rate
-SLOW_SHARE = 10  # for each slow question that may wait, so many quick ones may
+SLOW_SHARE = 10  # how many quick questions may wait for each slow one
 BYTES_PER_ENTRY = 512  # of the cache itself, beside the answer
 
 
@@ -76,7 +76,7 @@ class PromptConnection(H11Protocol):
         self._look_again(None, False)
 
     def _look_again(self, before: object, waited: bool) -> None:
-        """Close the connection if the same request was awaited the last time; look again later if it was not."""
+        """Close the connection if the same request was awaited the last time; check again later if it was not."""
         cycle = self.cycle
         waits = cycle is None or cycle.response_complete or cycle.more_body
         if self.transport.is_closing():

@@ -51,7 +51,7 @@ def public_schema(
             if name not in columns:
                 near = close_match(name, columns)
                 hint = f"did you mean {near!r}?" if near else "name the column too, or leave it out"
-                raise DataError(f"{key}= states {name!r}, by which the call does not count; {hint}")
+                raise DataError(f"{key}= states {name!r}, but the call does not count by this column; {hint}")
     frame = recognised(source)
     if frame is not None:
         for name in columns:
