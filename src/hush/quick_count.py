@@ -42,7 +42,7 @@ def count(
     `(lowest, highest)` or `(lowest, highest, bins)`; or types that hold their levels: booleans and polars enums.
     Nothing is taken from the rows, nor are the categories of pandas, which usually come from them. Whole bounds less
     than 120 apart, such as (0, 99), make every whole number a level; write (0.0, 4.0) for real numbers. `missing=True`
-    gives missing values a level, which otherwise are refused. `data`, `where`, `unit` and `max_rows_per_unit` are as in
+    gives missing values a level; otherwise they are refused. `data`, `where`, `unit` and `max_rows_per_unit` are as in
     `hush.read`; for more than one table, plan them together with `hush.plan`, which is more accurate for the same
     epsilon.
 

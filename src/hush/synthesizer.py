@@ -61,8 +61,8 @@ class Synthesizer:
 
     What the columns may hold comes from public facts, or is found in the rows with a part of the budget:
 
-    - `schema`: a `Schema`, or its file, of the columns to use; or a mapping of the columns that you know, by name, each
-      a column or what its table in a schema file holds.
+    - `schema`: a `Schema`, or a schema file, of the columns to use; or a mapping from names to the columns that
+      you know, each a column, or the entries of its table in a schema file.
     - `levels`: the values of categories, such as {"sex": ["female", "male"]}.
     - `bounds`: the least and the largest value of numbers and days, such as {"age": (0, 120)}.
     - Names and declared types, which count as public. pandas makes whole numbers floats if a cell is missing; state the
@@ -70,8 +70,8 @@ class Synthesizer:
       the rows, so these are found at a cost, unless `levels` states them; those of a polars Enum are taken as public.
 
     `unit` names the column of ids if a person may have several rows; `max_rows_per_unit` is how many of them are used,
-    and is found as well if it is not given. `label` names the column that classifiers will predict. `mechanism` is that
-    of `hush.plan`. `ledger` is the file that records all that is ever spent on these people; `ledger=False` says that
+    and is found as well if it is not given. `label` names the column that classifiers will predict. `mechanism` is as
+    in `hush.plan`. `ledger` is the file that records all that is ever spent on these people; `ledger=False` says that
     there is none. Rows are drawn from `release_`, which answers queries too, at no further cost.
 
     >>> import hush
@@ -220,7 +220,7 @@ class Synthesizer:
         cost = f"epsilon={self.epsilon:g}" + ("" if self.delta is None else f", delta={self.delta:g}")
         if self._discovery_share:
             found = f"{100 * self._discovery_share:.0f} %"
-            cost += f"; {found} was spent to find what is listed here, the rest to measure tables"
+            cost += f"; {found} was spent on what is found below, the rest on the tables"
         lines = [("Budget", cost)]
         lines += [("Assumed" if index == 0 else "", text) for index, text in enumerate(self.assumed_)]
         lines += [("Found" if index == 0 else "", text) for index, text in enumerate(self.discovered_)]
@@ -242,7 +242,7 @@ class Synthesizer:
 
 
 def _advice(draft: Draft) -> str | None:
-    """What to state so that less must be found; None if nothing was open that people can state."""
+    """What people could state so that less must be found; None if they could state nothing."""
     numbers = [column.name for column in draft.open_columns if BOUNDS in column.open]
     listed = [column.name for column in draft.open_columns if LEVELS in column.open]
     examples = [f"bounds={{{numbers[0]!r}: (lowest, highest)}}"] if numbers else []

@@ -212,10 +212,10 @@ def test_a_run_depends_on_the_rows_through_the_gate_alone(tmp_path: Path) -> Non
 
 def test_budgets_that_can_find_nothing_are_refused_before_the_charge(tmp_path: Path) -> None:
     ledger = tmp_path / "budget.db"
-    with pytest.raises(BudgetError, match="least budget that can is epsilon=") as caught:
+    with pytest.raises(BudgetError, match="use at least about epsilon=") as caught:
         discover(incomes(200), EVERYTHING, Budget(epsilon=0.01, delta=1e-9), ledger=ledger, rows=200)
     assert not ledger.exists()
-    enough = float(str(caught.value).split("least budget that can is epsilon=")[1].split(",")[0])
+    enough = float(str(caught.value).split("use at least about epsilon=")[1].split(",")[0])
     discover(incomes(200), EVERYTHING, Budget(epsilon=enough, delta=1e-9), rows=200)
     with pytest.raises(BudgetError, match="too small to find anything"):
         discover(incomes(200), EVERYTHING, Budget(epsilon=0.95 * enough, delta=1e-9), rows=200)

@@ -61,7 +61,7 @@ def test_every_answer_from_buckets_says_that_bias_is_not_in_its_errors(asked: An
     for question, answers in all_answers(release).items():
         assert set(answers.to_arrow()["basis"].to_pylist()) == {"noise"}, question
         assert any("evenly spread within each bucket" in note for note in answers.notes), question
-        assert "of the noise, without bias" in str(answers)
+        assert "of the noise, leaving out bias" in str(answers)
         assert "hold with" not in str(answers)
 
 

@@ -5,7 +5,7 @@ A bin spreads its rows evenly, so a range that ends inside the bin is wrong by t
     D_t = A_t - C X_t
 
 after its first t cells, where A_t is the number of rows in these cells, X_t their share of the bin's width, and C the
-rows of the whole bin. The bins minimise the sum over bins of E[D_t^2], less what noise contributes to it, plus a prior
+rows of the whole bin. The bins minimise the sum over bins of E[D_t^2], less the part due to noise, plus a prior
 guess (PRIOR_DEVIATION C)^2, which makes bins of similar size where noise hides the shape. Half of the ends of ranges
 are where the rows are, half are spread over the width. Edges of few digits are preferred where they cost little.
 

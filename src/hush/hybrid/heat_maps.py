@@ -1,4 +1,4 @@
-"""Heat maps of hybrid means: the gain over epsilon and the share who opt in, and epsilon against outsiders.
+"""Heat maps of hybrid means: the gain by epsilon and by the share who opt in, and epsilon against outsiders.
 
 Nothing reads data. Each number of a map is a closed form of `mean_errors`.
 """

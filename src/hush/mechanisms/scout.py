@@ -152,7 +152,7 @@ class Scout(Mechanism):
                 "Surveys",
                 f"{counted(len(tables), 'table')} at once, with up to {2 * self.survey_share:.0%} of the budget",
             ),
-            ("Then", f"measures what pays, with {rest:.0%} or more: all tables, or a tree of pairs and then any"),
+            ("Then", f"measures what pays, with {rest:.0%} or more: all tables, or first a tree of pairs"),
             ("Expects", f"rows in a wrong cell of an asked table: about {expected}; less if columns depend little"),
             ("Model", "tables that agree on what they share, each shrunk toward what smaller tables predict"),
         ]
@@ -200,7 +200,7 @@ class ScoutRun:
         settings, session, name = self.settings, self.session, Scout.name
         surveys: list[Survey] = session.record.surveys  # type: ignore[attr-defined]
         share = Fraction(settings.survey_share)
-        if self.tables:  # refuses noise that is too large to be drawn, before anything is charged
+        if self.tables:  # refuses noise that is too large to draw, before anything is charged
             session.law(share * session.limit, survey_norms(len(self.tables)))
         measure_columns(session, settings.column_share, name)
         pairs = [clique for clique in self.tables if len(clique) == 2]

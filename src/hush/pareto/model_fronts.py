@@ -16,7 +16,7 @@ from hush.render.text_table import TextColumn, TextTable, number_columns
 
 @dataclass(frozen=True, slots=True)
 class ModelFronts(WithPage):
-    """Named fronts of the same error; `print` shows where each is best, `write_page` draws all in one picture.
+    """Named fronts of the same error; `print` shows where each front is best, `write_page` draws all in one picture.
 
     >>> def front(*points):
     ...     runs = [Evaluation(settings={"noise": 1 / e}, epsilon=e, errors=(y,)) for e, y in points]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KINDS = ("auto", "bars", "lines", "shades")
 MOST_SERIES = len(COLOURS)
-MOST_LINES = 3  # whose bands can be told apart
+MOST_LINES = 3  # of which the bands can be told apart
 MOST_BAR_LEVELS = 24  # of ordered columns; more levels are drawn as a line
 MOST_BARS = 60
 

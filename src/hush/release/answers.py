@@ -56,8 +56,8 @@ ERROR_KINDS = {
     ErrorKind.EXACT: "exact",
     ErrorKind.APPROXIMATE: "approximate (delta method)",
     ErrorKind.MODEL: "of the noisy tables; the estimates are those of the fitted model",
-    ErrorKind.NOISE: "of the noise, without bias",
-    ErrorKind.BINNED: "of the noise, without bias (intervals include the width of the bins)",
+    ErrorKind.NOISE: "of the noise, leaving out bias",
+    ErrorKind.BINNED: "of the noise, leaving out bias (intervals include the width of the bins)",
     ErrorKind.BOUND: "an upper bound",
 }
 
@@ -515,7 +515,7 @@ class Answers:
         of_noise = [quantity.name for quantity in self.quantities if quantity.error_kind is ErrorKind.NOISE]
         for plain, words in (
             ([name for name in held if name not in (*bounded, *of_noise)], f"hold with {self._percent}"),
-            ([name for name in held if name in of_noise], "are of the noise, without bias"),
+            ([name for name in held if name in of_noise], "cover the noise and leave out bias"),
         ):
             if plain:
                 whose = f" of {', '.join(plain)}" if len(self.quantities) > 1 else ""

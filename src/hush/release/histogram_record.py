@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from hush.release.release import Release
 
 EVEN_NOTE = (
-    "rows are taken as evenly spread within each bucket of levels. Standard errors and intervals cover the noise, and "
-    "rows that fall on the levels of a bucket by chance. They do not cover that some levels of a bucket are likelier "
-    "than others, which matters most for single levels and short ranges."
+    "rows are assumed to be evenly spread within each bucket of levels. Standard errors and intervals cover the noise, "
+    "and rows that fall on the levels of a bucket by chance. They leave out bias: some levels of a bucket may be more "
+    "common than others. Bias matters most for single levels and short ranges."
 )
 MEASURED_BIAS = (
     "A private measurement puts that error at {value:,.3g} ± {error:,.2g} for {what} (root mean square over all of "

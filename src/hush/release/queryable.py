@@ -50,7 +50,7 @@ class AnswerFacts:
     sums: MeasuredSums | None = None
 
     def marked(self, answers: Answers) -> Answers:
-        """The answers, with their errors marked as those of the noise without bias, or as unknown.
+        """The answers, with their errors marked as those of the noise, leaving out bias, or as unknown.
 
         If estimates have other errors than those of the noise, no interval holds, and no bound either.
         """

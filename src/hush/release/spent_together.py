@@ -1,13 +1,13 @@
 """What a release costs together with the discovery of its schema.
 
-A release shows its schema. If that was found in the same rows, a person is in both, and what both cost adds up:
+A release shows its schema. If the schema was found in the same rows, a person is in both, and both costs add up:
 
 - pure and pure: epsilon + epsilon'.
 - zCDP and zCDP: rho + rho', converted at the delta of the release.
 - (epsilon, delta) both times: mu^2/2 + mu'^2/2 of Gaussian DP, converted at delta less what the discovery may have
   spent on values of unknown lists. A discovery under such a budget adds Gaussian noise alone.
-- anything else: epsilon + epsilon', delta + delta'; nothing, if neighbours are not the same, or if
-  rows alone were protected when the schema was found, and people are now.
+- anything else: epsilon + epsilon', delta + delta'.
+- no sum, if the neighbours differ, or if the discovery protected single rows and the release protects people.
 
 The discovery counts with its whole budget, or with what its columns cost if that is more, as after a second discovery.
 """

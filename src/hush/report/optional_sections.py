@@ -96,9 +96,9 @@ def discovery_section(release: Release) -> Markup | None:
         tag("h2", "What was discovered", id="discovered"),
         tag(
             "p",
-            "Bounds, bins or levels of these columns were not known beforehand. They were found in the rows, with "
-            f"noise, for a budget of {budget}, which was spent in addition to that of the release. The rest of the "
-            "schema is public knowledge. What is said about rows outside may be wrong with the given chance.",
+            "Bounds, bins or levels of these columns were not known beforehand. hush found them in the rows, with "
+            f"noise, for a budget of {budget}, spent in addition to the budget of the release. The rest of the schema "
+            "is public knowledge. A statement about rows outside is wrong with at most the given chance.",
         ),
         page_table(
             [named("Column"), named("What was found"), named("Share of that budget"), named("Chance of being wrong")],

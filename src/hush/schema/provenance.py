@@ -37,7 +37,8 @@ class Discovered:
     Levels were found if their noisy number of units, each of which counts for at most `most_values` levels, reached
     `threshold`. A value that `found_from` units or more hold is found, except with probability `failure` each. `units`
     are the noisy numbers for the last levels before `other`, those that were found, and `units_stddev` is the standard
-    deviation of their noise. As they were shown because they are large, small ones are too large on average.
+    deviation of their noise. As only levels with large noisy numbers are shown, small ones are too large on
+    average.
 
     Privacy: every number here left through the gate; the rest is public.
     """

@@ -120,8 +120,8 @@ def ledger_field(studio: OwnerStudio, typed: TypedBudget) -> Markup:
             "ledger",
             "File",
             typed.ledger or str(studio.ledger_path(studio.state)),
-            hint="If another ledger has releases of these people already, name that one: charges in two ledgers add "
-            "up, and neither shows it.",
+            hint="If another ledger has releases of these people already, name that ledger: charges in two ledgers add "
+            "up, and neither shows the sum.",
         ),
         text_field("dataset", "Name of these people in the ledger", typed.dataset),
         class_="more",
@@ -144,7 +144,7 @@ def effect_markup(studio: OwnerStudio, typed: TypedBudget | None) -> Markup:
         ("The promise", promise_words(planned)),
     ]
     if ledger is not None and not plan.payable(ledger):
-        facts.append(("Ledger", "It has less than that left. Spend less, or raise the cap on the page of the ledger."))
+        facts.append(("Ledger", "The ledger has less than that left. Spend less, or raise the cap on its page."))
     warnings = [notice(readable(warning, 500)) for warning in planned.warnings]
     return join(fact_list(facts), *warnings, effect_table(planned))
 

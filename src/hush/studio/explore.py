@@ -168,8 +168,8 @@ def sql_markup(release: Release, text: str) -> Markup:
 def rows_section(explored: ExploredRelease) -> Markup:
     """Synthetic rows to download."""
     hint = (
-        f"At most {explored.most_rows:,} at a time. Do not compute standard errors from them as if they were real "
-        "people: these would be too small."
+        f"At most {explored.most_rows:,} at a time. Do not compute standard errors as if these rows were real "
+        "people: the errors would be too small."
     )
     form = tag(
         "form",
