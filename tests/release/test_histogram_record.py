@@ -82,7 +82,7 @@ def test_counts_that_were_moved_say_so() -> None:
     assert release.record.grids[0].whole
     answers = release.marginal("x")
     assert set(answers.to_arrow()["basis"].to_pylist()) == {"noise"}
-    assert any("without negative counts" in note for note in answers.notes)
+    assert any("counts that are not negative" in note for note in answers.notes)
     assert not any("evenly" in note for note in answers.notes)
 
 

@@ -152,8 +152,8 @@ def discover(
 ) -> None:
     """Find what DRAFT leaves open; spends the budget.
 
-    Looks in the rows of DATA, which is what `hush release` takes. DRAFT is a schema in which columns say bounds =
-    "discover", bins = "discover" or levels = "discover". Writes a schema that is public from then on.
+    Reads the rows of DATA, which is as for `hush release`, and adds noise. DRAFT is a schema file with bounds =
+    "discover", bins = "discover" or levels = "discover". The schema that is written is public from then on.
     """
     from rich.console import Console
 

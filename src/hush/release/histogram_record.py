@@ -40,17 +40,17 @@ EVEN_NOTE = (
     "common than others. Bias matters most for single levels and short ranges."
 )
 MEASURED_BIAS = (
-    "A private measurement puts that error at {value:,.3g} ± {error:,.2g} for {what} (root mean square over all of "
+    "A private measurement puts the bias at {value:,.3g} ± {error:,.2g} for {what} (root mean square over all of "
     "them); for other questions it was not measured."
 )
-UNMEASURED_BIAS = "How large that error is was not measured."
+UNMEASURED_BIAS = "The bias was not measured."
 NONNEGATIVE_NOTE = (
-    "counts were moved to the nearest ones without negative counts, which lowers errors on average; the errors shown "
-    "are those before that step."
+    "counts were moved to the nearest counts that are not negative, which lowers errors on average; the errors shown "
+    "leave this step out."
 )
 SHRUNK_NOTE = (
     "counts were pulled towards empty and even blocks of the map where the noisy counts allow it, which makes most "
-    "counts better and can make some worse; the errors shown are those before that step."
+    "counts better and can make some worse; the errors shown leave this step out."
 )
 LARGEST_CELLS = 1 << 26  # of a histogram
 LARGEST_UNITS = 1 << 20  # of budget along a path of a tree: squares of answers stay exact
