@@ -80,13 +80,13 @@ def able(table: PrintedTable, options: Options) -> bool:
 
 def page(documents: Sequence[str], options: Options, out: TextIO) -> None:
     """All tables of some documents."""
-    print("# Printed tables, beside ours\n", file=out)
+    print("# Printed tables of the papers, next to hush's\n", file=out)
     words = (" --quick" if options.quick else "") + (" --data FOLDER" if options.data else "")
     command = f"python -m benchmarks papers{words}"
     print(
         f"Made by `{command}`. Printed numbers are in the documents. Recomputed numbers follow from the\n"
-        "documents' formulas, worked out apart from hush; they stand where a document prints none, or a wrong one. A\n"
-        "number of ours that is more than 1 % from both is marked, and so is one that breaks a printed relation such\n"
+        "documents' formulas, computed without hush; they appear where a document prints no number, or a wrong one.\n"
+        "Our number, from hush, is marked if it differs by more than 1 % from both, or breaks a printed relation such\n"
         "as `< 1`; the note above the table says why. Random runs have no marks, and differ from time to time.",
         file=out,
     )

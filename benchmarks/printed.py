@@ -1,7 +1,7 @@
 """What a printed table is: its numbers, our numbers, and what differs and why.
 
-A printed number is in the document. A recomputed one follows from the document's formulas, worked out apart from hush;
-it is there where the document prints none, or a wrong one. Ours comes from hush when the table is made.
+A printed number is in the document. A recomputed number follows from the document's formulas, computed without
+hush; it is given where the document prints no number, or a wrong one. Our number comes from hush.
 """
 
 from __future__ import annotations
