@@ -57,7 +57,7 @@ def synthesize(
 
 
 class Synthesizer:
-    """Synthetic rows of a data frame, in the manner of scikit-learn: parameters, `fit`, `sample`.
+    """Synthetic rows of a data frame, in the style of scikit-learn: parameters, `fit`, `sample`.
 
     What the columns may hold comes from public facts, or is found in the rows with a part of the budget:
 

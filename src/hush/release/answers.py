@@ -515,7 +515,7 @@ class Answers:
         of_noise = [quantity.name for quantity in self.quantities if quantity.error_kind is ErrorKind.NOISE]
         for plain, words in (
             ([name for name in held if name not in (*bounded, *of_noise)], f"hold with {self._percent}"),
-            ([name for name in held if name in of_noise], "cover the noise and leave out bias"),
+            ([name for name in held if name in of_noise], "are of the noise, leaving out bias"),
         ):
             if plain:
                 whose = f" of {', '.join(plain)}" if len(self.quantities) > 1 else ""
