@@ -6,6 +6,7 @@ and half of what was not flushed to disk by then is lost.
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -119,6 +120,7 @@ def in_child(write: Writer, path: Path, disk: Disk) -> tuple[int, list[str], boo
     pid = os.fork()
     if pid == 0:
         code = 1
+        gc.disable()  # garbage of the parent may hold connections, whose threads a child lacks
         try:
             disk.install()
             write(path)

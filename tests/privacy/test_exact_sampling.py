@@ -1,5 +1,6 @@
 """Exact sampling: bounds, laws, undecided trials, and where random bits come from."""
 
+import gc
 import math
 import multiprocessing
 import os
@@ -174,6 +175,7 @@ def _noise_in_fork() -> bytes:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
+        gc.disable()  # garbage of the parent may hold connections, whose threads a child lacks
         os.write(writer, _noise(1))
         os._exit(0)
     os.waitpid(child, 0)
