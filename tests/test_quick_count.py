@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.errors import BudgetError, DataError, SchemaError
+from hush.errors import BudgetError, DataError, HushError, SchemaError
 
 ROWS = hush.datasets.people(2000, seed=3)
 FRAME = ROWS.to_pandas()
@@ -48,6 +48,14 @@ def test_after_gaussian_noise_a_delta_makes_room_where_pure_epsilon_has_none(tmp
     answers = hush.count(rows, "employed", epsilon=0.5, delta=1e-9, ledger=ledger)
     assert ledger.remaining < left
     assert any("epsilon=0.5, delta=1e-09" in note for note in answers.notes)
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, None, float("nan")])
+def test_a_level_of_confidence_that_is_none_is_refused_before_anything_is_charged(level, tmp_path) -> None:
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=2.0))
+    with pytest.raises(HushError, match="level="):
+        hush.count(FRAME, "employed", epsilon=0.5, level=level, ledger=ledger)
+    assert ledger.remaining == ledger.limit
 
 
 def test_types_that_hold_levels_need_none() -> None:

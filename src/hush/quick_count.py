@@ -11,7 +11,7 @@ from hush.core.errors import SchemaError
 from hush.planning import plan
 from hush.privacy.budget import Budget
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
-from hush.release.answers import Answers
+from hush.release.answers import Answers, check_level
 from hush.schema import Schema
 from hush.schema.column import Value
 from hush.tables.public_levels import Bounds, check_columns, public_schema
@@ -54,8 +54,9 @@ def count(
 
     Privacy: epsilon, or (epsilon, delta), for adding or removing a row, or at most `max_rows_per_unit` rows of a unit.
     """
-    # The levels are those of the schema, or stated here; the budget is checked before any row is read.
+    # The levels are those of the schema, or stated here; everything stated is checked before any row is read.
     check_columns(columns)
+    check_level(level)
     if schema is None:
         declared = public_schema(data, columns, levels=levels or {}, bounds=bounds or {}, missing=missing)
     elif levels or bounds or missing:
