@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 import hush
-from hush.errors import BudgetError, DataError, HushError, SchemaError
+from hush.errors import BudgetError, DataError, HushError, InterruptedRelease, SchemaError
 
 ROWS = 4000
 RANDOM = np.random.default_rng(5)
@@ -192,6 +192,45 @@ def test_mistakes_are_refused_before_anything_is_charged(settings, message: str,
     with pytest.raises(HushError, match=message):
         synthesizer.fit(FRAME)
     assert ledger.remaining == ledger.limit
+
+
+@pytest.mark.parametrize("rows", [-1, 1.5, True, "many"])
+def test_a_number_of_rows_that_nobody_can_draw_is_refused_before_anything_is_charged(rows, tmp_path) -> None:
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=3.0, delta=1e-9))
+    with pytest.raises(HushError, match=r"rows=.*whole number"):
+        hush.synthesize(FRAME[["works"]], epsilon=1.0, rows=rows, ledger=ledger, quiet=True)
+    assert ledger.remaining == ledger.limit
+
+
+def test_what_was_paid_for_is_kept_where_rows_cannot_be_drawn() -> None:
+    with pytest.raises(InterruptedRelease, match="in its attribute release") as caught:
+        hush.synthesize(FRAME[["works"]], epsilon=1.0, rows=10**15, ledger=False, quiet=True)
+    assert caught.value.release.synthesize(5).num_rows == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "known"),
+    [
+        (pl.Time, dt.time(9), {}),
+        (pl.Int8, 7, {"x": {"kind": "categorical", "values": [5], "other": True}}),
+        (pl.Date, dt.date(2020, 1, 1), {"x": {"kind": "categorical", "values": ["2021-01-01"], "other": True}}),
+    ],
+)
+def test_rows_that_do_not_fit_the_types_of_polars_are_given_as_they_are(kind, value, known) -> None:
+    """After the charge no type may stand in the way of what was paid for."""
+    data = pl.DataFrame({"x": pl.Series([value] * ROWS, dtype=kind), "works": FRAME["works"].to_numpy()})
+    rows = hush.synthesize(data, epsilon=5.0, rows=10, schema=known or None, ledger=False, quiet=True)
+    assert rows.schema["works"] == pl.Boolean
+    assert rows.schema["x"] == (pl.String if known else kind)
+
+
+@pytest.mark.parametrize("frame", [pl.from_pandas(FRAME[["works"]]), FRAME[["works"]]], ids=["polars", "pandas"])
+@pytest.mark.parametrize("odd", [["secret", 5, [1]], [{"secret": 1}, "a", "b"], ["secret\ud800", "a", 1]], ids=str)
+def test_labels_that_fit_no_column_are_refused_and_not_quoted(frame, odd) -> None:
+    with pytest.raises(DataError) as caught:
+        hush.Synthesizer(epsilon=5.0, ledger=False).fit(frame, [*odd, *["a"] * (ROWS - 3)])
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
 
 
 def test_sampling_before_fitting_is_refused() -> None:

@@ -10,7 +10,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from hush.core.errors import BudgetError, DataError, SchemaError, close_match, shown
+from hush.core.errors import BudgetError, DataError, HushError, InterruptedRelease, SchemaError, close_match, shown
 from hush.core.unit import ROW, Unit
 from hush.privacy.budget import Budget
 from hush.schema import Schema
@@ -50,10 +50,20 @@ def synthesize(
 
     Privacy: (epsilon, delta) for adding or removing a row, or all rows of a unit up to their cap.
     """
+    from hush.release.copies import check_drawing
+
+    check_drawing(0 if rows is None else rows, "rounding", None)
     synthesizer = Synthesizer(epsilon=epsilon, delta=delta).set_params(**known)._fit(data, None, callers=3)
-    if not quiet:
-        sys.stderr.write(f"{synthesizer}\n")
-    return synthesizer.sample(rows)
+    try:
+        if not quiet:
+            sys.stderr.write(f"{synthesizer}\n")
+        return synthesizer.sample(rows)
+    except (HushError, OSError, ValueError, KeyboardInterrupt) as stopped:  # also of a closed standard error stream
+        raise InterruptedRelease(
+            f"{stopped or 'drawing rows was interrupted'}; the budget is spent, and this error has what it bought in "
+            "its attribute release, whose method synthesize draws rows",
+            release=synthesizer.release_,
+        ) from None
 
 
 class Synthesizer:
@@ -259,6 +269,7 @@ def _advice(draft: Draft) -> str | None:
 
 def _with_label(features: Any, label: Any, name: str | None) -> tuple[Any, str]:
     """A frame with one more column, the label."""
+    from hush.tables.dialects.dialect import attempt
     from hush.tables.frame_types import FrameTypes
 
     library = FrameTypes.of(features).library
@@ -269,8 +280,9 @@ def _with_label(features: Any, label: Any, name: str | None) -> tuple[Any, str]:
         raise DataError(f"X has a column {column!r} already; rename y, or leave y out and name label={column!r}")
     if len(label) != len(features):
         raise DataError("X and y have different numbers of rows; give one label for each row")
+    failed = f"y holds values of several types, or that {library} cannot hold in one column; convert them to texts"
     if library == "pandas":
-        return features.assign(**{column: list(label)}), column
+        return attempt(lambda: features.assign(**{column: list(label)}), failed), column
     import polars as pl
 
-    return features.with_columns(pl.Series(column, list(label))), column
+    return attempt(lambda: features.with_columns(pl.Series(column, list(label))), failed), column

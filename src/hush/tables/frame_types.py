@@ -5,13 +5,16 @@ Privacy: types are public facts, but the categories of a categorical type come f
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import pyarrow as pa
 
-from hush.tables.dialects.dialect import is_a
+from hush.core.errors import DataError
+from hush.tables.dialects.dialect import attempt, is_a
 
 CATEGORY = "category"  # in place of a categorical type, whose categories are those of the rows that are given back
 
@@ -54,13 +57,11 @@ class FrameTypes:
             import polars as pl
 
             frame = pl.DataFrame(rows)
-            casts = []
             for name in frame.columns:
-                kind, column = self.types.get(name), pl.col(name)
-                if getattr(kind, "time_zone", None) is not None:
-                    column = column.dt.replace_time_zone("UTC")  # in which hush reads times with a zone
-                casts.append(column if kind is None else column.cast(pl.Categorical if kind == CATEGORY else kind))
-            return frame.select(casts)
+                kind = self.types.get(name)
+                with contextlib.suppress(DataError):  # values that do not fit the type stay as they are
+                    frame = attempt(partial(_polars_cast, frame, name, kind), "")
+            return frame
         return rows.replace_schema_metadata(None)
 
 
@@ -71,13 +72,23 @@ def type_of(data: Any, name: str) -> Any:
     return data.schema[name] if is_a(data, "polars", "DataFrame") else data.schema.field(name).type
 
 
+def _polars_cast(frame: Any, name: str, kind: Any) -> Any:
+    """A frame of polars with one column in another type."""
+    import polars as pl
+
+    column = frame[name]
+    if getattr(kind, "time_zone", None) is not None:
+        column = column.dt.replace_time_zone("UTC")  # in which hush reads times with a zone
+    if kind == pl.Time:
+        column = column.str.to_time()
+    return frame.with_columns(column if kind is None else column.cast(pl.Categorical if kind == CATEGORY else kind))
+
+
 def _pandas_column(values: Any, kind: Any) -> Any:
     """A column of pandas in a type, or as it is if its values do not fit, such as missing values into integers."""
     if kind is None:
         return values
-    try:
-        if getattr(kind, "tz", None) is not None:  # hush reads times with a zone in UTC
-            return values.dt.tz_localize("UTC").astype(kind)
-        return values.astype(kind)
-    except (TypeError, ValueError, AttributeError):
-        return values
+    localized = getattr(kind, "tz", None) is not None  # hush reads times with a zone in UTC
+    with contextlib.suppress(DataError):
+        return attempt(lambda: (values.dt.tz_localize("UTC") if localized else values).astype(kind), "")
+    return values
