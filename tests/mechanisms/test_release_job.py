@@ -140,9 +140,10 @@ def test_what_is_refused_costs_nothing_and_leaves_the_job_ready(tmp_path: Path) 
 
 def test_a_release_that_cannot_be_written_is_rescued(tmp_path: Path) -> None:
     missing = tmp_path / "gone" / "out.hush"
+    missing.parent.mkdir()
     job = ReleaseJob(hush.plan(hush.Workload.kway(DOMAIN, 1), BUDGET, "residual"), output=missing)
     with pytest.raises(hush.HushError, match="the budget is spent, and the release is kept in (.*)$") as failed:
-        job.run(table())
+        job.run(table(), on_start=missing.parent.rmdir)
     rescued = Path(str(failed.value).rsplit(" kept in ", 1)[1])
     assert hush.load(rescued).complete
     assert job.status.state == "failed"

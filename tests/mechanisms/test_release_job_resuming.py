@@ -11,10 +11,11 @@ from msgspec.structs import replace
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.core.constraints import Constraint
-from hush.core.errors import BudgetError, DataError, InterruptedRelease, LedgerError, QueryError
+from hush.core.errors import ArchiveError, BudgetError, DataError, InterruptedRelease, LedgerError, QueryError
 from hush.mechanisms import AIM, MST, MWEM, DualQuery, Independent, PrivBayes, PrivMRF, PrivSyn, Scout
 from hush.mechanisms.candidates import MisfitScorer
 from hush.mechanisms.plan import Plan
+from hush.mechanisms.release_job import ReleaseJob
 from hush.privacy.account import used_up
 from hush.privacy.events import GaussianEvent, price
 from hush.privacy.exact_sampling import NotPrivateEntropy
@@ -124,6 +125,18 @@ def test_nothing_is_paid_for_twice(plan: Plan, reads: int, tmp_path: Path) -> No
     assert used_up(BUDGET.limit - total, BUDGET.limit)
     assert {table.clique for table in whole.noisy_tables} >= {("a",), ("b",), ("c",)}
     assert whole.complete
+
+
+@pytest.mark.parametrize("place", ["missing/part.hush", ".", "\0"])
+@pytest.mark.parametrize("kept", ["checkpoint", "output"])
+def test_a_file_that_cannot_keep_what_is_paid_for_is_refused_before_the_charge(
+    place: str, kept: str, tmp_path: Path
+) -> None:
+    ledger = Ledger.create(tmp_path / "budget.db", BUDGET)
+    with pytest.raises(ArchiveError, match="cannot write"):
+        ReleaseJob(PLAN, ledger=ledger, **{kept: tmp_path / place}).run(TABLE)
+    assert ledger.remaining == ledger.limit
+    assert [file.name for file in tmp_path.iterdir()] == ["budget.db"]
 
 
 class Killed(BaseException):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.core.errors import BudgetError, DataError, InterruptedRelease, SchemaError, printable
+from hush.core.errors import ArchiveError, BudgetError, DataError, InterruptedRelease, SchemaError, printable
 from hush.core.memory import memory_limit as bytes_of
 from hush.core.unit import Unit
 from hush.discovery.discovery_record import GRID_NAMES, DiscoveryRecord, GridName
@@ -28,6 +28,7 @@ from hush.discovery.level_discovery import discover_levels, known_levels, least_
 from hush.discovery.point_discovery import discover_points
 from hush.discovery.public_grids import counted_column, wide_grid
 from hush.discovery.unit_discovery import discover_max_rows, least_max_rows_cost
+from hush.files.atomic_write import check_writable
 from hush.mechanisms.release_job import check_charged
 from hush.privacy.account import Allowance, used_up
 from hush.privacy.budget import Budget
@@ -115,6 +116,8 @@ class DiscoveryJob:
         """Check, charge, count and find; InterruptedRelease carries the record if the run is stopped."""
         self.draft.require_open()
         self._check_budget()
+        if self.partial is not None:
+            check_writable(self.partial, ArchiveError)
         opened = self._open()
         self._check_keys(opened)
         with opened.snapshot():

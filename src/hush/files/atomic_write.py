@@ -39,6 +39,14 @@ def write_whole(target: str | Path, content: bytes, error: type[HushError] = Hus
         file.write(content)
 
 
+def check_writable(target: Path, error: type[HushError] = HushError) -> None:
+    """Refuse a place where no file can be written, before anything is paid for that it should keep; tries it out."""
+    _, _, temporary, handle = _new_file(target, error)
+    os.close(handle)
+    with suppress(OSError):
+        temporary.unlink(missing_ok=True)
+
+
 @contextmanager
 def atomic_write(target: Path, error: type[HushError] = HushError) -> Iterator[BinaryIO]:
     """A file to write to, renamed to `target` at the end; after a failure the old file is still there.
@@ -46,17 +54,7 @@ def atomic_write(target: Path, error: type[HushError] = HushError) -> Iterator[B
     A new file has the mode of the umask; a file that replaces another keeps its mode. If `target` is a symbolic link,
     the file that it points to is replaced.
     """
-    try:
-        place = Path(os.path.realpath(target))
-        mode = None
-        with suppress(FileNotFoundError):
-            mode = os.stat(place).st_mode
-        if mode is not None and not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "it is not a regular file and is not replaced")
-        temporary = name_beside(place)
-        handle = os.open(temporary, _NEW_FILE_FLAGS, 0o666)
-    except (OSError, ValueError) as failure:  # ValueError: a null byte in the path
-        raise error(f"cannot write {target}: {_reason(failure)}; choose another place") from None
+    place, mode, temporary, handle = _new_file(target, error)
     try:
         with os.fdopen(handle, "wb") as file:
             if mode is not None:
@@ -71,6 +69,21 @@ def atomic_write(target: Path, error: type[HushError] = HushError) -> Iterator[B
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _new_file(target: Path, error: type[HushError]) -> tuple[Path, int | None, Path, int]:
+    """Where a file will be, the mode of the one there, and a new hidden file beside it with its open handle."""
+    try:
+        place = Path(os.path.realpath(target))
+        mode = None
+        with suppress(FileNotFoundError):
+            mode = os.stat(place).st_mode
+        if mode is not None and not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is not a regular file and is not replaced")
+        temporary = name_beside(place)
+        return place, mode, temporary, os.open(temporary, _NEW_FILE_FLAGS, 0o666)
+    except (OSError, ValueError) as failure:  # ValueError: a null byte in the path
+        raise error(f"cannot write {target}: {_reason(failure)}; choose another place") from None
 
 
 def sync_folder(folder: Path) -> None:

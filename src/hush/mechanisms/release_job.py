@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from hush.core.constraints import fingerprint
 from hush.core.domain import Domain
 from hush.core.errors import ArchiveError, BudgetError, DataError, HushError, InterruptedRelease, LedgerError
+from hush.files.atomic_write import check_writable
 from hush.mechanisms.plan import OnRound, Plan, Progress
 from hush.mechanisms.registry import mechanism_class
 from hush.mechanisms.session import Session, Watch
@@ -285,6 +286,8 @@ class ReleaseJob:
         plan, resume = self.plan, self.resume
         if self.output is not None and plan.adaptive and resume is None:
             check_partial(self.output, None, force=self._force)
+        for file in {self.output, self.partial} - {None}:
+            check_writable(file, ArchiveError)
         check_table(plan, table)
         self.check_public(table.schema)
         plan.settings.check_table(plan, table.schema)
