@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.core.errors import BudgetError, DataError, HushError, SchemaError
+from hush.core.errors import BudgetError, DataError, HushError, InterruptedRelease, SchemaError
 from hush.discovery.guessed_draft import guessed_draft
 from hush.discovery.quick_release import evidence_of, quick_release
 from hush.schema import Boolean, Categorical, Unit
@@ -219,14 +219,40 @@ def test_texts_whose_name_says_days_are_days_and_others_are_refused_unpaid(tmp_p
         ({"label": "smoke"}, "did you mean 'smokes'"),
         ({"mechanism": "scuot"}, "scout"),
         ({"schema": {"smokes": Boolean(name="smokes", from_private_data=True)}}, "drafted from private data"),
+        ({"workload": "median(age)", "goal": "answers"}, "not in the domain"),
+        ({"workload": "mean(wages)", "goal": "answers"}, "did you mean 'wage'"),
+        ({"workload": "sum(smokes)", "goal": "answers"}, "smokes"),
+        ({"goal": "row"}, "expected one of 'answers', 'rows'"),
+        ({"output": "missing/people.hush"}, "cannot write"),
+        ({"partial": "missing/people.partial"}, "cannot write"),
     ],
-    ids=["workload", "object", "label", "mechanism", "drafted"],
+    ids=[
+        "workload",
+        "object",
+        "label",
+        "mechanism",
+        "drafted",
+        "no query",
+        "no column",
+        "no number",
+        "goal",
+        "output",
+        "partial",
+    ],
 )
 def test_what_the_release_would_refuse_pays_for_no_discovery(asked: Any, message: str, tmp_path: Path) -> None:
     ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(rho=0.5))
     with pytest.raises(HushError, match=message):
         quick_release(table(), hush.Budget(rho=0.5), ledger=ledger, **asked)
     assert ledger.remaining == ledger.limit
+
+
+def test_a_schema_that_was_paid_for_is_kept_where_the_release_does_not_fit_it() -> None:
+    """Too few rows share a name, so two columns are left, and the workload asks for tables of three."""
+    names = table().append_column("name", pa.array([f"n{i}" for i in range(3000)])).select(["age", "smokes", "name"])
+    with pytest.raises(InterruptedRelease, match="the discovery is paid for") as caught:
+        quick_release(names, hush.Budget(epsilon=2.0, delta=1e-9), workload="3-way", goal="answers")
+    assert [column.name for column in caught.value.release] == ["age", "smokes"]
 
 
 def test_sums_of_columns_that_are_to_be_found_are_taken() -> None:

@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from hush.core.domain import Domain
-from hush.core.errors import WorkloadError
+from hush.core.errors import ArchiveError, HushError, InterruptedRelease, WorkloadError
+from hush.core.validation import check_choice
 from hush.discovery.discover import draft_of
 from hush.discovery.discovery_job import DiscoveryJob, DiscoveryOutcome, RowsOf
 from hush.discovery.discovery_record import DiscoveryRecord
 from hush.discovery.guessed_draft import guessed_draft
+from hush.files.atomic_write import check_writable
+from hush.mechanisms.auto import GOALS
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.registry import mechanism_of
@@ -36,8 +38,11 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import LEAST_STDDEV, law_costing
 from hush.privacy.sensitivity import Neighbours, Sensitivity
 from hush.release.release import Release
+from hush.schema.column import Column
+from hush.schema.column_kinds import Categorical, Integer, Numeric
 from hush.schema.discovery_draft import Draft, OpenColumn
 from hush.schema.schema import Schema, refuse_drafted
+from hush.schema.stamps import Stamp
 from hush.tables.read import read
 from hush.workloads import Workload
 from hush.workloads.workload_text import parse_workload
@@ -113,6 +118,9 @@ def quick_release(
     else:
         known = draft_of(draft)
     # What would be refused after the discovery is refused before it, and so are rows that known columns do not take.
+    check_choice(WorkloadError, "goal", goal, GOALS)
+    if output is not None:
+        check_writable(Path(output), ArchiveError)
     check_asked(known, budget, mechanism, workload=workload, label=label)
     closed = [column for column in known.columns if not isinstance(column, OpenColumn)]
     if closed:
@@ -144,7 +152,15 @@ def quick_release(
             entropy=entropy,
         )
         outcome = job.run()
-    planned = plan_rows(outcome.schema, second, mechanism, workload=workload, goal=goal, label=label)
+    try:
+        planned = plan_rows(outcome.schema, second, mechanism, workload=workload, goal=goal, label=label)
+    except HushError as error:
+        if second is budget:
+            raise
+        raise InterruptedRelease(
+            f"{error}; the discovery is paid for, and this error has its schema in its attribute release",
+            release=outcome.schema,
+        ) from None
     release = ReleaseJob(
         planned.fitting(within),  # beside what was spent
         output=output,
@@ -170,29 +186,30 @@ def check_asked(
 ) -> None:
     """Refuse what the release would refuse whatever is found.
 
-    These are unknown names, a mechanism that the budget rules out, and columns that were drafted from private data. A
-    text with sums is checked later, since sums depend on what is found.
+    These are unknown names, texts that cannot be read, a mechanism that the budget rules out, and columns that were
+    drafted from private data.
     """
     mechanism_of(mechanism).accounted(budget)
     if not schema_is_public:
         closed = [column for column in draft.columns if not isinstance(column, OpenColumn)]
         refuse_drafted([column.name for column in closed if column.from_private_data])
-    sizes: dict[str, int] = {}
-    for column in draft.columns:
-        if isinstance(column, OpenColumn):
-            parts = column.given.get("parts", ())
-            sizes |= dict.fromkeys([f"{column.name}.{part}" for part in parts] or [column.name], STAND_IN_LEVELS)
-        else:
-            known = Schema([column]).domain
-            sizes |= dict(zip(known, known.shape, strict=True))
-    domain = Domain(sizes)
+    tried = Schema([part for column in draft.columns for part in _stand_ins(column)])
     if label is not None:
-        domain.check((label,))
+        tried.domain.check((label,))
     if isinstance(workload, str):
-        if "(" not in workload:
-            parse_workload(domain, workload)
+        parse_workload(tried, workload)
     elif workload is not None and draft.open_columns:
         raise WorkloadError("a Workload needs the columns that are still to be found; give a text, such as '2-way'")
+
+
+def _stand_ins(column: Column | Stamp | OpenColumn) -> list[Column | Stamp]:
+    """A known column, or columns of many levels in place of one that is to be found; only numbers have sums."""
+    if not isinstance(column, OpenColumn):
+        return [column]
+    if column.kind in (Integer.kind, Numeric.kind):
+        return [Integer(name=column.name, low=0, high=STAND_IN_LEVELS - 1)]
+    names = [f"{column.name}.{part}" for part in column.given.get("parts", ())] or [column.name]
+    return [Categorical(name=name, values=tuple(map(str, range(STAND_IN_LEVELS)))) for name in names]
 
 
 def evidence_of(schema: Schema, draft: Draft) -> list[Measurement]:
