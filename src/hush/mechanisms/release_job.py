@@ -286,8 +286,9 @@ class ReleaseJob:
         plan, resume = self.plan, self.resume
         if self.output is not None and plan.adaptive and resume is None:
             check_partial(self.output, None, force=self._force)
-        for file in {self.output, self.partial} - {None}:
-            check_writable(file, ArchiveError)
+        for file in (self.output, self.partial):
+            if file is not None:
+                check_writable(file, ArchiveError)
         check_table(plan, table)
         self.check_public(table.schema)
         plan.settings.check_table(plan, table.schema)
