@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 import hush
@@ -12,6 +13,7 @@ from hush.privacy.sensitivity import Neighbours
 from hush.release.spent_together import discovery_costs, spent_together
 from hush.report.page import promise
 from hush.schema import Unit
+from hush.schema.discovery_draft import Draft
 from hush.schema.schema_toml import read_toml
 
 ROWS = hush.datasets.people(1500, seed=1).select(["age", "employed"])
@@ -39,13 +41,31 @@ def test_both_parts_of_a_budget_add_up_to_the_budget_and_not_to_less(whole: hush
 
 
 def test_costs_of_an_earlier_discovery_count_with_those_of_the_last_one() -> None:
-    """A schema states the budget of its last discovery, and every column what it cost."""
+    """A schema states the budget of its last discovery, and every column what it cost.
+
+    The last one also paid for a column in which nothing was found, so its whole budget counts, however cheap its
+    columns and those of the first were.
+    """
     first = hush.Schema.discover(ROWS, DRAFT, hush.Budget(rho=2.0))
-    rows = ROWS.append_column("size", ROWS["age"])
-    later = {"age": first["age"], "size": {"kind": "integer", "bounds": "discover"}}
-    both = hush.Schema.discover(rows, later, hush.Budget(rho=0.5))
-    assert 2.4 < discovery_costs(both)[0]["rho"] <= 2.6
+    rows = ROWS.append_column("size", ROWS["age"]).append_column("empty", pa.nulls(len(ROWS), pa.int64()))
+    opened = {"kind": "integer", "bounds": "discover", "missing": True}
+    for budget in (0.5, 2.5):
+        both = hush.Schema.discover(
+            rows, {"age": first["age"], "size": opened, "empty": opened}, hush.Budget(rho=budget)
+        )
+        assert list(both.domain) == ["age", "size"]
+        assert float(discovery_costs(both)[0]["rho"]) == pytest.approx(2.0 + budget, rel=1e-6)
+        assert read_toml(both.to_toml()).discovery == both.discovery
     assert float(discovery_costs(first)[0]["rho"]) == pytest.approx(2)
+
+
+def test_a_discovery_for_people_promises_no_sum_for_single_rows() -> None:
+    """Of a person's rows one counts. With one row more it may be another one, and the noisy counts of two bins move."""
+    people = ROWS.append_column("person", pa.array([f"p{i // 2}" for i in range(len(ROWS))]))
+    found = hush.Schema.discover(people, Draft.of(DRAFT, unit=Unit(column="person")), hush.Budget(epsilon=2.0))
+    plan = hush.plan("employed", hush.Budget(epsilon=1.0), schema=found)
+    assert plan.release(hush.read(people, found)).spent == pytest.approx((3.0, 0.0))
+    assert plan.release(hush.read(people, found, unit=Unit())).spent is None
 
 
 def test_costs_of_other_kinds_add_up_plainly_and_those_of_other_promises_not_at_all() -> None:

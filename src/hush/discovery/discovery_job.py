@@ -469,6 +469,7 @@ class DiscoveryJob:
         run = Discovery(
             budget=tuple(self.budget.to_dict().items()),
             neighbours=self.neighbours.value,
+            found=tuple(found),
             unit=self.draft.unit.column or "",
             ledger_head=self.record.statement.ledger_head,
             max_rows=None if self.record.unit is None else self.record.unit.provenance,

@@ -7,9 +7,11 @@ A release shows its schema. If the schema was found in the same rows, a person i
 - (epsilon, delta) both times: mu^2/2 + mu'^2/2 of Gaussian DP, converted at delta less what the discovery may have
   spent on values of unknown lists. A discovery under such a budget adds Gaussian noise alone.
 - anything else: epsilon + epsilon', delta + delta'.
-- no sum, if the neighbours differ, or if the discovery protected single rows and the release protects people.
+- no sum, if the neighbours or the units differ. A discovery for people of whom at most m rows count promises less for
+  single rows: one row more in the data may take the place of another among the m, which moves two counts.
 
-The discovery counts with its whole budget, or with what its columns cost if that is more, as after a second discovery.
+The last discovery counts with its whole budget, which also paid for columns in which nothing was found; columns of
+earlier ones count with what they cost.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ def spent_together(statement: Statement, schema: Schema) -> tuple[float, float] 
     costs, rare = discovery_costs(schema)
     if statement.spent is None or not costs:
         return statement.spent
-    run, unit = schema.discovery, statement.unit.column
-    if run is not None and (run.neighbours != statement.neighbours.value or (unit and run.unit != unit)):
+    run, unit = schema.discovery, statement.unit.column or ""
+    if run is not None and (run.neighbours != statement.neighbours.value or run.unit != unit):
         return None
     (epsilon, delta), budget, units = statement.spent, statement.budget, set(costs)
     if units == {"epsilon"} and not delta:
@@ -58,17 +60,17 @@ def discovery_costs(schema: Schema) -> tuple[dict[str, Fraction], Fraction]:
     """What finding the schema cost, by unit, and the delta that it spent on values of unknown lists."""
     run = schema.discovery
     columns = {column.source: column if column.part is None else column.part.stamp for column in schema}
-    found = [column.discovered for column in columns.values()] + [None if run is None else run.max_rows]
     costs: Counter[str] = Counter()
     rare = Fraction(0)
-    for one in found:
-        if one is not None:
+    for name, column in columns.items():
+        one = column.discovered
+        if one is not None and (run is None or name not in run.found):
             costs[one.cost_unit] += Fraction(one.cost)  # type: ignore[assignment]
             rare += Fraction(one.delta)
     if run is not None:
         budget = Budget.from_dict(dict(run.budget))
-        costs[budget.unit] = max(Fraction(costs[budget.unit]), budget.limit)  # type: ignore[assignment]
-        rare = max(rare, EVENTS_DELTA * Fraction(budget.delta or 0))
+        costs[budget.unit] += budget.limit  # type: ignore[assignment]
+        rare += EVENTS_DELTA * Fraction(budget.delta or 0)
     return {unit: Fraction(cost) for unit, cost in costs.items()}, rare
 
 

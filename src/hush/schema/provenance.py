@@ -99,13 +99,15 @@ class Discovered:
 class Discovery:
     """The run that found parts of a schema: its budget, whom it protects, and what it says of the privacy unit.
 
-    `budget` has the amounts as `Budget.to_dict` gives them. `unit` is the id column of the people that it protects,
+    `budget` has the amounts as `Budget.to_dict` gives them, and paid for the columns `found`; other columns with
+    provenance are those of earlier runs. `unit` is the id column of the people that it protects,
     empty for single rows. `ledger_head` identifies the ledger and the entry up to which it was charged, as in a
     release.
     """
 
     budget: tuple[tuple[str, float], ...]
     neighbours: str
+    found: tuple[str, ...] = ()
     unit: str = ""
     ledger_head: str | None = None
     max_rows: Discovered | None = None
@@ -113,6 +115,7 @@ class Discovery:
     def entries(self) -> dict[str, Any]:
         """The keys and values of [discovery] in a schema file, without the table of `max_rows`."""
         entries: dict[str, Any] = {**dict(self.budget), "neighbours": self.neighbours}
+        entries |= {"found": list(self.found)} if self.found else {}
         entries |= {"unit": self.unit} if self.unit else {}
         return entries | ({} if self.ledger_head is None else {"ledger_head": self.ledger_head})
 
@@ -120,9 +123,10 @@ class Discovery:
     def read(cls, entries: object) -> Discovery:
         """The run in [discovery] of a schema file."""
         section = SchemaSection("[discovery]", entries)
-        section.only((*BUDGET_KEYS, "neighbours", "unit", "ledger_head", "max_rows"))
+        section.only((*BUDGET_KEYS, "neighbours", "found", "unit", "ledger_head", "max_rows"))
         head = section.text("ledger_head", "") or None
         cap = Discovered.read("[discovery.max_rows]", section.entries["max_rows"]) if "max_rows" in section else None
         budget = tuple((key, section.number(key, "")) for key in BUDGET_KEYS if key in section)
-        unit = section.text("unit", "")
-        return cls(budget=budget, neighbours=section.text("neighbours", ""), unit=unit, ledger_head=head, max_rows=cap)
+        found = tuple(section.texts("found")) if "found" in section else ()
+        texts = {key: section.text(key, "") for key in ("neighbours", "unit")}
+        return cls(budget=budget, found=found, ledger_head=head, max_rows=cap, **texts)
