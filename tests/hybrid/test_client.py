@@ -101,6 +101,23 @@ def test_another_value_spends_again_up_to_the_owners_limit() -> None:
     assert device.spent == 2
 
 
+def test_a_large_delta_reads_nothing_from_a_device_with_a_limit() -> None:
+    """At delta = 1/2 a yes or no is true five times out of eight, for a millionth of an epsilon."""
+    question = Question.yes_no("smoker", epsilon="0.000001", delta="0.5")
+    assert question.law.probability(1, 1) > 0.62
+    device = Device(limit=1)
+    with pytest.raises(AnswerError, match=r"an answer at delta=0\.5 would .* nothing is sent"):
+        device.answer(question, "yes")
+    with pytest.raises(AnswerError, match=r"beyond its limit of 0\.0001"):
+        device.answer_places(Question.choice("q", ["a", "b"], epsilon=0.1, delta=6e-5, other=True), ["a"], 2)
+    assert (device.spent, device.spent_delta) == (0, 0)
+    device.answer(Question.number("sleep", 0, 12, epsilon=1, delta=6e-5, mechanism="gaussian"), 7)
+    assert float(device.spent_delta) == 6e-5
+    with pytest.raises(AnswerError, match="beyond its limit"):
+        Device(device.memory, limit=3).answer(Question.yes_no("smoker", epsilon=1, delta=6e-5), "no")
+    assert Device(device.memory, limit=3, delta_limit=1e-3).answer(Question.yes_no("s", epsilon=1, delta=6e-5), "no")
+
+
 class Failing(dict[str, str]):
     """A memory that fails after some writes, as a phone that is switched off."""
 

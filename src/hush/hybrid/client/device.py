@@ -11,7 +11,8 @@ from typing import Any
 from hush.hybrid.client.choice_laws import SYSTEM_BYTES, RandomBytes, UnaryResponse
 from hush.hybrid.client.question import WILDCARD, AnswerError, Question, Report, unary_text
 
-_SALT, _SPENT, _ANSWER = "salt", "spent", "answer "
+_SALT, _SPENT, _SPENT_DELTA, _ANSWER = "salt", "spent", "spent delta", "answer "
+DELTA_LIMIT = Fraction(1, 10_000)  # of a device with a limit, whose epsilon alone would limit nothing
 
 
 class Device:
@@ -19,10 +20,11 @@ class Device:
 
     `memory` is any mapping of texts, stored with the app's data; it holds salted hashes instead of values. Values that
     the question treats as the same get the same report, with the same id. Another value is a new draw and spends
-    epsilon again; `limit` is the total that the owner allows.
+    epsilon again; `limit` is the total that the owner allows. With a limit, the deltas of all draws add up to at most
+    `delta_limit` too: a question of a large delta could read the value for hardly any epsilon.
 
     Privacy: a report is epsilon-private (with the question's delta) against everybody, including the curator. All
-    reports of a device together are private at their sum, `spent`, which never exceeds `limit`.
+    reports of a device together are private at their sums, `spent` and `spent_delta`, which never exceed the limits.
 
     >>> device = Device(limit=3)
     >>> question = Question.yes_no("a smoker", epsilon=2)
@@ -37,10 +39,12 @@ class Device:
         memory: MutableMapping[str, str] | None = None,
         *,
         limit: int | float | Fraction | None = None,
+        delta_limit: int | float | Fraction = DELTA_LIMIT,
         not_private_bytes: RandomBytes | None = None,
     ) -> None:
         self.memory: MutableMapping[str, str] = {} if memory is None else memory
         self.limit = None if limit is None else Fraction(repr(limit) if isinstance(limit, float) else limit)
+        self.delta_limit = Fraction(repr(delta_limit) if isinstance(delta_limit, float) else delta_limit)
         self._random_bytes = SYSTEM_BYTES if not_private_bytes is None else not_private_bytes
         self.memory.setdefault(_SALT, SYSTEM_BYTES(16).hex())
 
@@ -48,6 +52,11 @@ class Device:
     def spent(self) -> Fraction:
         """The sum of epsilon over all draws."""
         return Fraction(self.memory.get(_SPENT, "0"))
+
+    @property
+    def spent_delta(self) -> Fraction:
+        """The sum of delta over all draws."""
+        return Fraction(self.memory.get(_SPENT_DELTA, "0"))
 
     def answer(self, question: Question, value: Any) -> Report:
         """The report for a value: the remembered one, or a new draw."""
@@ -73,11 +82,17 @@ class Device:
     def _answers(self, question: Question, held: Sequence[tuple[Any, str]]) -> list[Report]:
         """The reports for values in their places; all of them stay within the limit, or none is drawn."""
         keys = [_ANSWER + self._hash(question, value, place) for value, place in held]
-        after = self.spent + question.epsilon * sum(key not in self.memory for key in keys)
+        draws = sum(key not in self.memory for key in keys)
+        after, delta = self.spent + question.epsilon * draws, self.spent_delta + question.delta * draws
         if self.limit is not None and after > self.limit:
             raise AnswerError(
                 f"an answer at epsilon={question.epsilon} would bring this device to {after}, beyond its limit of "
                 f"{self.limit}; nothing is sent"
+            )
+        if self.limit is not None and delta > self.delta_limit:
+            raise AnswerError(
+                f"an answer at delta={float(question.delta):g} would bring this device to {float(delta):g}, beyond its "
+                f"limit of {float(self.delta_limit):g}; nothing is sent"
             )
         return [self._answer(question, value, key) for (value, _), key in zip(held, keys, strict=True)]
 
@@ -90,6 +105,8 @@ class Device:
             drawn = unary_text(drawn, question.law.size)
         report = Report(question.id, list(drawn) if isinstance(drawn, tuple) else drawn)
         self.memory[_SPENT] = str(self.spent + question.epsilon)
+        if question.delta:
+            self.memory[_SPENT_DELTA] = str(self.spent_delta + question.delta)
         self.memory[key] = report.as_json()
         return report
 
