@@ -1,15 +1,17 @@
 """Planned: the budget for an accuracy, the text of a workload, and the effect in words."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import hush
 from hush.core.errors import HushError, WorkloadError
-from hush.schema import Boolean, Categorical, Integer, Schema
+from hush.schema import Boolean, Categorical, Integer, Schema, Unit
 from hush.studio.column_draft import drafts_of
 from hush.studio.planned import (
     MOST_PLANS,
+    Planned,
     Planner,
     budget_for_margin,
     typical_margin,
@@ -117,6 +119,28 @@ def test_a_plan_takes_the_noise_that_the_ledger_has_room_for(tmp_path: Path) -> 
     assert (fitted.plan.rmse or 0.0) > (gaussian.rmse or 0.0)
     assert [effect.margin for effect in fitted.effects] != [effect.margin for effect in alone.effects]
     assert "the ledger has no room for less noise" in fitted.headline
+
+
+def test_the_promise_holds_together_with_every_discovery_and_for_the_same_people_alone() -> None:
+    rows = hush.datasets.people(1500, seed=1).select(["age"])
+    open_age = {"kind": "integer", "bounds": "discover"}
+    first = Schema.discover(rows, {"age": open_age}, hush.Budget(epsilon=2.0, delta=1e-9))
+    twice = rows.append_column("size", rows["age"])
+    both = Schema.discover(twice, {"age": first["age"], "size": open_age}, hush.Budget(epsilon=1.0, delta=1e-9))
+
+    def promised(schema: Schema) -> tuple[float, float] | None:
+        plan = hush.plan("age", hush.Budget(epsilon=0.5, delta=1e-9), "residual", schema=schema)
+        return Planned(schema, "age", "answers", None, plan, None).promised
+
+    assert promised(first) == pytest.approx((2.5, 2e-9), rel=0.05)
+    found = promised(both)
+    assert found is not None
+    assert 2.6 < found[0] <= 3.5  # of all three, and not of the last two
+    assert promised(SCHEMA.select("age")) == (0.5, 1e-9)
+    # of a person's rows one counts, and one row more may take its place
+    people = Schema(first.columns, discovery=replace(first.discovery, unit="person"))
+    assert promised(people) is None
+    assert promised(people.with_unit(Unit(column="person"))) is not None
 
 
 def test_tables_that_were_picked_are_listed_among_many(monkeypatch: pytest.MonkeyPatch) -> None:

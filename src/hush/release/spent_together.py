@@ -26,6 +26,7 @@ from hush.privacy.conversions import gaussian_epsilon, zcdp_epsilon
 from hush.privacy.events import price
 from hush.privacy.gaussian_domination import Demand
 from hush.privacy.gaussian_filter import EVENTS_DELTA
+from hush.privacy.sensitivity import Neighbours
 from hush.release.statement import ROUNDING_SLACK, Statement
 from hush.schema import Schema
 
@@ -37,8 +38,7 @@ def spent_together(statement: Statement, schema: Schema) -> tuple[float, float] 
     costs, rare = discovery_costs(schema)
     if statement.spent is None or not costs:
         return statement.spent
-    run, unit = schema.discovery, statement.unit.column or ""
-    if run is not None and (run.neighbours != statement.neighbours.value or run.unit != unit):
+    if not same_promise(schema, statement.neighbours, statement.unit.column):
         return None
     (epsilon, delta), budget, units = statement.spent, statement.budget, set(costs)
     if units == {"epsilon"} and not delta:
@@ -49,10 +49,24 @@ def spent_together(statement: Statement, schema: Schema) -> tuple[float, float] 
     gaussian = demand is not None and budget.approximate and demand.least <= budget.fixed_limit * (1 + ROUNDING_SLACK)
     if units == {"mu^2/2"} and gaussian and left > 0:
         return gaussian_epsilon(_mu(budget.fixed_limit + costs["mu^2/2"]), left), delta
-    stated = {} if run is None else dict(run.budget)
+    return plain_sum(epsilon, delta, schema)
+
+
+def same_promise(schema: Schema, neighbours: Neighbours, unit: str | None) -> bool:
+    """Whether the last discovery of a schema protects the same units under the same neighbours."""
+    run = schema.discovery
+    return run is None or (run.neighbours == neighbours.value and run.unit == (unit or ""))
+
+
+def plain_sum(epsilon: float, delta: float, schema: Schema) -> tuple[float, float] | None:
+    """An epsilon and delta with those of the discovery of a schema added; None if nothing bounds them."""
+    costs, rare = discovery_costs(schema)
+    if not costs:
+        return epsilon, delta
+    stated = {} if schema.discovery is None else dict(schema.discovery.budget)
     at = stated.get("delta", 0.0) * float(1 - RESERVED_DELTA) or delta or USUAL_DELTA
     together = math.fsum([epsilon, *(_epsilon(unit, cost, at) for unit, cost in costs.items())]) * (1 + 1e-15)
-    deltas = Fraction(delta) + rare + Fraction(at) * len(units - {"epsilon"})
+    deltas = Fraction(delta) + rare + Fraction(at) * len(costs.keys() - {"epsilon"})
     return None if math.isinf(together) else (together, float_up(deltas))
 
 

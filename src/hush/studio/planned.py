@@ -19,6 +19,7 @@ from hush.core.errors import BudgetError, WorkloadError, shown
 from hush.mechanisms.plan_errors import OneWay, check_useful, delta_warning, noise_text
 from hush.planning import plan
 from hush.privacy.budget import Budget, number_text
+from hush.release.spent_together import plain_sum, same_promise
 from hush.render.labels import named, table_name
 from hush.render.text_table import counted
 from hush.schema import Integer, Numeric, Schema
@@ -119,14 +120,10 @@ class Planned:
     @property
     def promised(self) -> tuple[float, float] | None:
         """Epsilon and delta of the release and the discovery of its columns together; None if they do not add up."""
-        run, unit = self.schema.discovery, self.schema.unit.column
-        epsilon, delta = self.plan.budget.epsilon or 0.0, self.plan.budget.delta or 0.0
-        if run is None:
-            return epsilon, delta
-        found = Budget.from_dict(dict(run.budget))
-        if found.epsilon is None or (unit and run.unit not in (None, unit)):
+        schema, budget = self.schema, self.plan.budget
+        if not same_promise(schema, self.plan.neighbours, schema.unit.column):
             return None
-        return epsilon + found.epsilon, delta + (found.delta or 0.0)
+        return plain_sum(budget.epsilon or 0.0, budget.delta or 0.0, schema)
 
     @property
     def headline(self) -> str:
