@@ -15,7 +15,10 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 import hush
+from hush.discovery.guessed_draft import guessed_draft
 from hush.errors import BudgetError, DataError, HushError, InterruptedRelease, SchemaError
+from hush.synthesizer import _with_label
+from hush.tables.frame_types import type_of
 
 ROWS = 4000
 RANDOM = np.random.default_rng(5)
@@ -231,6 +234,32 @@ def test_labels_that_fit_no_column_are_refused_and_not_quoted(frame, odd) -> Non
         hush.Synthesizer(epsilon=5.0, ledger=False).fit(frame, [*odd, *["a"] * (ROWS - 3)])
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        pd.Series([True, False, None], dtype="boolean"),
+        pd.Series([1, 2, "one row"], dtype=object),
+        pd.Series([1, 2, None], dtype="Int64", index=[7, 8, 9]),
+        pl.Series([1, 2, None], dtype=pl.Int8),
+        pl.Series(["a", "b", None], dtype=pl.Enum(["a", "b", "c"])),
+        np.array([1, 2, 3], dtype="float32"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_type_of_a_label_does_not_tell_what_one_row_holds(library: str, label) -> None:
+    frame = pd.DataFrame({"age": [1, 2, 3]}) if library == "pandas" else pl.DataFrame({"age": [1, 2, 3]})
+    if library == "pandas" and isinstance(label, pl.Series):
+        pytest.skip("pandas has no such type")
+    if library == "polars" and str(label.dtype) == "object":
+        pytest.skip("polars has no such type")
+    all_rows, column = _with_label(frame, label, None)
+    fewer, _ = _with_label(frame[:2], label[:2], None)
+    assert str(type_of(all_rows, column)) == str(type_of(fewer, column))
+    assert list(all_rows[column])[:2] == list(label)[:2]
+    assert [str(one) for one in guessed_draft(all_rows).assumed] == [str(one) for one in guessed_draft(fewer).assumed]
 
 
 def test_sampling_before_fitting_is_refused() -> None:

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -281,8 +282,24 @@ def _with_label(features: Any, label: Any, name: str | None) -> tuple[Any, str]:
     if len(label) != len(features):
         raise DataError("X and y have different numbers of rows; give one label for each row")
     failed = f"y holds values of several types, or that {library} cannot hold in one column; convert them to texts"
-    if library == "pandas":
-        return attempt(lambda: features.assign(**{column: list(label)}), failed), column
+    return attempt(partial(_LABELLED[library], features, label, column), failed), column
+
+
+# A label keeps its type: one that is guessed anew from the values would tell whether some row holds another kind.
+
+
+def _labelled_pandas(features: Any, label: Any, column: str) -> Any:
+    values = getattr(label, "array", label if hasattr(label, "dtype") else list(label))
+    return features.assign(**{column: list(label) if type(label).__module__.startswith("polars") else values})
+
+
+def _labelled_polars(features: Any, label: Any, column: str) -> Any:
     import polars as pl
 
-    return attempt(lambda: features.with_columns(pl.Series(column, list(label))), failed), column
+    if type(label).__module__.startswith("pandas"):
+        label = pl.from_pandas(label)
+    typed = isinstance(label, pl.Series) or str(getattr(label, "dtype", "object")) != "object"
+    return features.with_columns(pl.Series(column, label if typed else list(label)))
+
+
+_LABELLED = {"pandas": _labelled_pandas, "polars": _labelled_polars}
