@@ -111,6 +111,12 @@ def test_a_schema_that_was_found_is_read_back_whole_and_released() -> None:
     assert release.statement.private
 
 
+def test_a_schema_that_was_found_with_hardly_any_noise_is_read_back_too() -> None:
+    found = discover(incomes(300), EVERYTHING, Budget(epsilon=300.0)).schema
+    assert min(found["age"].discovered.stddev) < 1e-5  # type: ignore[union-attr]
+    assert read_toml(found.to_toml()) == found
+
+
 def test_seeded_noise_marks_what_was_found(tmp_path: Path) -> None:
     schema = hush.Schema.discover(incomes(2000), EVERYTHING, BUDGET, entropy=NotPrivateEntropy(seed=1))
     assert schema.from_private_data == ("income", "age", "day")

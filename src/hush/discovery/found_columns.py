@@ -50,6 +50,7 @@ NEARLY_ALL = 0.95  # of the rows in one level
 KNOWS_NOTHING = 0.995  # a bound on the share of rows outside that rounds to all rows
 FINE_NOISE_RATIO = 3.0  # a group of the first grid holds so many stddevs of a count before it is cut
 NEAR_PERIOD = 0.03  # of a month, quarter or year, which a column of days then begins or ends with
+LEAST_SHOWN = 1e-6  # standard deviation; schema files refuse 0, to which that of nearly no noise would be rounded
 HALF = BETA / 2  # the chance of a wrong range, for each of the two grids
 
 
@@ -234,7 +235,7 @@ def _level_rows(counted: GridCounts, found: Column) -> tuple[tuple[int, ...], tu
     if not added.all():  # levels finer than the grid, such as days counted by months
         return (), ()
     deviation = counted.law.stddev
-    return tuple(rows.tolist()), tuple(round(deviation * float(count) ** 0.5, 6) for count in added)
+    return tuple(rows.tolist()), tuple(max(round(deviation * float(count) ** 0.5, 6), LEAST_SHOWN) for count in added)
 
 
 def _note(column: OpenColumn, found: Column | Stamp, provenance: Discovered, wide: GridCounts, estimate: float) -> str:
