@@ -9,6 +9,7 @@ import pytest
 
 import hush
 from hush.discovery.quick_release import quick_release
+from hush.interop.registry_entry import registry_entry
 from hush.privacy.sensitivity import Neighbours
 from hush.release.spent_together import discovery_costs, spent_together
 from hush.report.page import promise
@@ -79,3 +80,15 @@ def test_costs_of_other_kinds_add_up_plainly_and_those_of_other_promises_not_at_
     assert spent_together(other, hush.datasets.people_schema()) == release.statement.spent
     people = replace(release.statement, unit=Unit(column="person", max_rows=3))
     assert spent_together(people, found) is None
+
+
+def test_columns_that_were_found_count_wherever_they_are_taken() -> None:
+    """A schema that is made of found columns does not say which run found them, but each says what it cost."""
+    found = hush.Schema.discover(ROWS, DRAFT, hush.Budget(epsilon=2.0))
+    taken = hush.Schema(found.columns)
+    release = hush.plan("employed", hush.Budget(epsilon=1.0), schema=taken).release(hush.read(ROWS, taken))
+    assert release.spent == pytest.approx((3.0, 0.0))
+    assert "together epsilon=3" in dict(release.statement_lines())["Discovery"]
+    entry = registry_entry(release, name="Jobs", curators=["Office"], intended_use="research")
+    stated = entry["deployment"]["privacy_loss"]["privacy_parameters"]
+    assert stated == {"epsilon": release.spent[0]}  # type: ignore[index]

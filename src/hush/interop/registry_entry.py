@@ -43,7 +43,8 @@ def registry_entry(
         raise BudgetError(f"the release is not private, so it is no deployment: {' '.join(statement.warnings)}")
     budget, unit = statement.budget, statement.unit
     parameters = budget.to_dict()
-    if release.schema.discovery is not None:  # a person is in both, so the entry states what both cost together
+    facts = dict(release.statement_lines())
+    if "Discovery" in facts:  # a person is in both, so the entry states what both cost together
         if release.spent is None:
             raise BudgetError("the costs of the release and of its discovered schema do not add up; release anew")
         budget = Budget(epsilon=release.spent[0], delta=release.spent[1] or None)
@@ -57,7 +58,6 @@ def registry_entry(
     )
     asked = [" x ".join(term.clique) or "total" for term in release.workload]
     more = f" and {len(asked) - SHOWN_TABLES} more" if len(asked) > SHOWN_TABLES else ""
-    facts = dict(release.statement_lines())
     discovery = f" Schema: {facts['Discovery']}." if "Discovery" in facts else ""
     found = [column.name for column in release.schema if column.discovered is not None]
     levels = f"public, or found with noise that was paid for ({', '.join(found)})" if found else "public"

@@ -160,9 +160,10 @@ class Release(Queryable):
     def statement_lines(self) -> list[tuple[str, str]]:
         """Names and values of the privacy statement as text, with the discovery of the schema."""
         lines, run = self.statement.lines(), self.schema.discovery
-        if run is None:
+        if run is None and all(column.discovered is None for column in self.schema):
             return lines
-        text = f"bounds or levels were found in private rows, for {Budget.from_dict(dict(run.budget))} in addition"
+        cost = "at a cost" if run is None else f"for {Budget.from_dict(dict(run.budget))}"
+        text = f"bounds or levels were found in private rows, {cost} in addition"
         if self.spent is not None:
             epsilon, delta = self.spent
             text += f"; together epsilon={shown_up(epsilon)}" + (f" at delta={number_text(delta)}" if delta else "")
