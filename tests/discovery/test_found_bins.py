@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -122,3 +124,13 @@ def test_more_rows_and_less_noise_give_more_bins() -> None:
     assert numbers[-1] == found_bins.MOST_AUTO_BINS
     assert cells_for(10_000, 50.0, None) == 8 * bins_for(10_000, 50.0)
     assert cells_for(10_000, 50.0, 20) == 160
+
+
+def test_widths_that_are_far_apart_warn_of_nothing() -> None:
+    """Where warnings are errors, one would come after the discovery is paid for."""
+    ends = [Fraction(0), Fraction(1, 10**9), Fraction(2, 10**9), Fraction(1), Fraction(10) ** 300]
+    cells = [Cell(start, end, rows) for (start, end), rows in zip(pairwise(ends), (900, 40, 30, 2), strict=True)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        edges = bin_edges(cells, np.full(4, 25.0), 3)
+    assert set(edges) <= set(ends)

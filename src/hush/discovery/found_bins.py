@@ -157,7 +157,7 @@ def _run_costs(rows: Floats, widths: Floats, variances: Floats) -> Floats:
     a0, x0, v0 = (np.concatenate([[0.0], values]) for values in (a, x, v))
     ai, xi, vi = a0[:, None], x0[:, None], v0[:, None]
     count, width, noise = a0[None, :] - ai, x0[None, :] - xi, v0[None, :] - vi
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         r = count / width
         # D_t = (A_t - A_i) - r (X_t - X_i)
         spread = x2 - 2 * xi * x1 + xi**2 * one  # sum of weight (X_t - X_i)^2
