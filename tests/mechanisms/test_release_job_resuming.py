@@ -139,6 +139,18 @@ def test_a_file_that_cannot_keep_what_is_paid_for_is_refused_before_the_charge(
     assert [file.name for file in tmp_path.iterdir()] == ["budget.db"]
 
 
+def test_a_disk_that_fills_up_during_a_run_loses_nothing_that_is_paid_for(tmp_path: Path) -> None:
+    place = tmp_path / "gone"
+    place.mkdir()
+    with pytest.raises(InterruptedRelease, match="cannot write .* paid for") as caught:
+        ReleaseJob(PLAN, checkpoint=place / "part.hush").run(TABLE, on_start=place.rmdir)
+    stopped: Any = caught.value.release
+    assert stopped.noisy_tables
+    whole = PLAN.release(TABLE, resume=stopped)
+    np.testing.assert_array_equal(whole.noisy_tables[0].values, stopped.noisy_tables[0].values)
+    assert whole.complete
+
+
 class Killed(BaseException):
     """What stands for a process that ends at once; nothing may catch it, as nothing catches the end of a process."""
 

@@ -178,7 +178,15 @@ class ReleaseJob:
         # After every measurement: keep what is paid for, report, and stop if asked to.
         def watch(played: Round | None, share: float) -> None:
             if self.partial is not None:
-                release_so_far(complete=False).save(self.partial, overwrite=True)
+                try:
+                    release_so_far(complete=False).save(self.partial, overwrite=True)
+                except ArchiveError as error:  # such as a full disk
+                    stopped = release_so_far(complete=False)
+                    self._save(stopped)
+                    raise InterruptedRelease(
+                        f"{error}; what was measured is paid for, and this error has it in its attribute release",
+                        release=stopped,
+                    ) from None
             self._update(spent=min(share, 1.0), kept=self.partial is not None)
             if progress is not None:
                 progress(min(share, 1.0))
