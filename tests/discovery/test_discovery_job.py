@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.core.errors import BudgetError, DataError, InterruptedRelease, LedgerError, SchemaError
+from hush.core.errors import ArchiveError, BudgetError, DataError, InterruptedRelease, LedgerError, SchemaError
 from hush.discovery.discover import discover
 from hush.discovery.discovery_job import DiscoveryJob, RowsOf
 from hush.discovery.discovery_record import DiscoveryRecord
@@ -181,6 +181,28 @@ def test_an_interrupted_discovery_goes_on_and_pays_for_nothing_twice(tmp_path: P
     assert spent is not None
     assert spent < total <= BUDGET.limit * (1 + Fraction(1, 10**9))
     assert found.schema.from_private_data == ("income", "age", "day")  # the first part was watched
+
+
+def test_a_disk_that_fills_up_during_a_discovery_loses_nothing_that_is_paid_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, table = tmp_path / "budget.db", incomes(3000)
+
+    kept, save = tmp_path / "people.partial", DiscoveryRecord.save
+
+    def full(record: DiscoveryRecord, path: Path) -> None:
+        if path == kept:
+            raise ArchiveError("cannot write people.partial: no space left")
+        save(record, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DiscoveryRecord, "save", full)
+        with pytest.raises(InterruptedRelease, match="no space left, and resuming") as caught:
+            discover(table, EVERYTHING, BUDGET, ledger=ledger, partial=kept)
+    spent = hush.Ledger(ledger).limit - hush.Ledger(ledger).remaining
+    assert 0 < spent < BUDGET.limit
+    rescued = str(caught.value).split(" kept in ")[1].split(",")[0]
+    assert discover(table, EVERYTHING, BUDGET, ledger=ledger, resume=rescued).schema.discovery is not None
 
 
 def test_a_resumed_record_states_all_that_was_spent() -> None:

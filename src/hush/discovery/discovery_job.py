@@ -8,6 +8,7 @@ points are then computed from the noisy counts alone.
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -128,11 +129,16 @@ class DiscoveryJob:
                 account.require(all_values)
             try:
                 self._measure(opened, checked, account, book)
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, ArchiveError) as stopped:
                 if not account.events:
                     raise
-                self._keep(account, book)
                 where = "" if self.partial is None else f" in {self.partial}"
+                if isinstance(stopped, KeyboardInterrupt) or self.partial is None:
+                    self._keep(account, book)
+                else:  # the partial file cannot be written, as on a full disk
+                    rescue = Path(tempfile.mkdtemp(prefix="hush-"), self.partial.name)
+                    self.record.save(rescue)
+                    where = f" in {rescue}, since hush {stopped}"
                 raise InterruptedRelease(
                     f"the discovery was interrupted; what was paid for is kept{where}, and resuming pays for nothing "
                     "twice",
