@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 from hush.discovery import level_discovery, unit_discovery
 from hush.privacy import gate, noisy_threshold
 from hush.privacy.noisy_threshold import NoisyThreshold
+from hush.release import spent_together
+from hush.schema import Schema
 from hush.tables import discovery_sources
 from planting import Bug, Patch, suite
 
 LAWS, SOURCES = "privacy/test_noisy_threshold.py::", "tables/test_discovery_sources.py::"
 LEVELS, UNITS = "discovery/test_level_discovery.py::", "discovery/test_unit_discovery.py::"
+TOGETHER = "release/test_spent_together.py::"
 THRESHOLDS = suite("privacy/test_noisy_threshold.py")
 EVERY_TABLE = LAWS + "test_the_code_keeps_what_it_states_on_every_tiny_table"
 
@@ -129,6 +133,23 @@ def median_for_quantile(patch: Patch) -> None:
     patch.setattr(unit_discovery, "SHARE_WITHIN", 0.5)
 
 
+def any_promise_added_up(patch: Patch) -> None:
+    """A discovery that protects people is added up with a release that protects rows."""
+    patch.setattr(spent_together, "same_promise", lambda schema, neighbours, unit: True)
+
+
+def last_run_alone(patch: Patch) -> None:
+    """What earlier discoveries found costs nothing."""
+    true = spent_together.discovery_costs
+
+    def wrong(schema: Any) -> Any:
+        run = schema.discovery
+        names = () if run is None else tuple(schema.domain)
+        return true(Schema(schema.columns, unit=schema.unit, discovery=run and replace(run, found=names)))
+
+    patch.setattr(suite(TOGETHER.removesuffix("::")), "discovery_costs", wrong)
+
+
 LAPLACE_TWO = {"law": THRESHOLDS.LAPLACE, "most": 2}
 LATE = {"law": THRESHOLDS.LATE, "most": 1}
 CHARGE = LEVELS + "test_the_charge_is_what_the_noise_costs_and_within_the_share"
@@ -151,6 +172,12 @@ BUGS = {
     "sure at the threshold": Bug(sure_at_the_threshold, SURE),
     "few keys watched": Bug(few_keys_watched, LAWS + "test_replay_sees_keys_below_the_minimum_too"),
     "bound without noise": Bug(bound_without_noise, UNITS + "test_the_stated_share_of_units_that_lose_rows_holds"),
+    "any promise added up": Bug(
+        any_promise_added_up, TOGETHER + "test_a_discovery_for_people_promises_no_sum_for_single_rows"
+    ),
+    "last run alone": Bug(
+        last_run_alone, TOGETHER + "test_costs_of_an_earlier_discovery_count_with_those_of_the_last_one"
+    ),
     "median for quantile": Bug(
         median_for_quantile, UNITS + "test_without_noise_the_cap_is_the_quantile", {"sizes": [2, 7] * 30, "cap": 7}
     ),

@@ -218,6 +218,38 @@ def answer_kept_before_it_is_paid_for(patch: Patch) -> None:
 
 
 LAWS = "hybrid/test_choice_laws.py::"
+
+
+def deltas_without_limit(patch: Patch) -> None:
+    """A device counts no delta, so that its limit says nothing against questions of a large one."""
+    patch.setattr(device.Device, "spent_delta", property(lambda self: Fraction(-1)))
+
+
+def gaussian_tail_of_half_the_reports(patch: Patch) -> None:
+    """Delta is that of a law whose steps are half as far apart."""
+    true = number_laws.GaussianResponse.delta
+
+    def wrong(self: Any, epsilon: Fraction) -> Fraction:
+        return true(number_laws.GaussianResponse(max(self.steps // 2, 1), self.spread), epsilon)
+
+    patch.setattr(number_laws.GaussianResponse, "delta", wrong)
+
+
+def places_for_one_charge(patch: Patch) -> None:
+    """All places of a device are paid for like one."""
+    true = device.Device._answers
+
+    def wrong(self: Any, question: Any, held: Any) -> Any:
+        first = true(self, question, held[:1])
+        limit, self.limit = self.limit, None
+        try:
+            return [*first, *true(self, question, held[1:])]
+        finally:
+            self.limit = limit
+
+    patch.setattr(device.Device, "_answers", wrong)
+
+
 FAULTS = {
     "kept by the number of records": Bug(
         kept_by_the_number_of_records,
@@ -308,6 +340,19 @@ FAULTS = {
         half_a_window,
         "hybrid/test_number_laws.py::test_pieces_are_drawn_exactly_by_their_weights",
         {"epsilon": Fraction(1)},
+    ),
+    "deltas without limit": Bug(
+        deltas_without_limit,
+        "hybrid/test_client.py::test_a_large_delta_reads_nothing_from_a_device_with_a_limit",
+    ),
+    "Gaussian tail of half the reports": Bug(
+        gaussian_tail_of_half_the_reports,
+        "hybrid/test_number_laws.py::test_gaussian_noise_keeps_delta_for_every_pair_of_steps_and_no_less_noise_does",
+        {"epsilon": Fraction(1), "delta": Fraction(1, 1000)},
+    ),
+    "places for one charge": Bug(
+        places_for_one_charge,
+        "hybrid/test_client.py::test_all_places_stay_within_the_limit_or_nothing_is_drawn",
     ),
     "answer kept before it is paid for": Bug(
         answer_kept_before_it_is_paid_for,
