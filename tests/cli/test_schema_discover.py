@@ -204,3 +204,14 @@ def test_what_the_release_would_refuse_is_refused_before_the_discovery(
     assert result.exit_code == 2
     assert message in result.stderr
     assert ledger.remaining == ledger.limit
+
+
+def test_a_release_is_not_written_over_the_schema_that_was_found_for_it(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    ledger, output = tmp_path / "budget.db", tmp_path / "people.toml"
+    words = ("release", files[0], "--discover", "--workload", "1-way", *BUDGET, "--ledger", ledger, "-o", output)
+    result = run(*words)
+    assert result.exit_code == 2
+    assert "end the release in .hush" in result.stderr
+    assert not ledger.exists()

@@ -310,6 +310,8 @@ def _discovered(
     if request.plan_file is not None:
         raise click.UsageError("--discover comes before planning; leave --plan out")
     path = cast(Path, output.path).with_suffix(".toml")
+    if path == output.path:
+        raise click.UsageError(f"-o {path}: the schema that is found goes there; end the release in .hush")
     OutputOptions(path, output.force).check(rows_of.data, draft_file, book.ledger)
     if not request.question.given and request.chosen.goal != "rows":
         raise click.UsageError("say what to ask with --workload, or add --goal rows")
