@@ -32,9 +32,11 @@ from hush.mechanisms.published.rap_as_published import (
     PUBLISHED_QUERIES,
     PUBLISHED_ROUNDS,
     TOTAL_SHARE,
+    RoundFit,
     check_at_once,
     counted_at_once,
     published_sizes,
+    replayed_fits,
     run_as_published,
 )
 from hush.mechanisms.session import MEASURED_AND_FITTED_BYTES, Session
@@ -47,6 +49,7 @@ from hush.privacy.budget import Budget
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism, TopK
 from hush.release.record import Round
+from hush.release.release import Release
 from hush.render.text_table import counted
 from hush.schema import Schema
 from hush.workloads import Workload
@@ -283,6 +286,22 @@ class RAP(Mechanism):
             run_as_published(self, session, asked_of(plan.workload))
             return
         RAPRun(self, session, plan.workload).run()
+
+    @classmethod
+    def fits(cls, release: Release) -> Iterator[RoundFit]:
+        """The training of a release as published: the start of its rows, then the rows and distances of each round.
+
+        The fits are made again from the noisy answers of the release, step by step as when it was made.
+
+        Privacy: post-processing.
+        """
+        settings = cls.from_settings(release.settings) if release.mechanism == cls.name else None
+        if settings is None or not settings.paper:
+            raise WorkloadError(
+                f"a release of {release.mechanism!r}: expected one of RAP(paper=True); others list their rounds in "
+                "release.rounds"
+            )
+        return replayed_fits(settings, release, asked_of(release.workload))
 
 
 class RAPRun:

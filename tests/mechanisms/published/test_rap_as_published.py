@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,6 +62,44 @@ def test_all_answers_at_once_are_measured_one_by_one() -> None:
     assert not release.rounds
     with pytest.raises(WorkloadError, match="one by one"):
         hush.plan(Workload.kway(Domain({"x": 100, "y": 100}), 2), BUDGET, mechanism=RAP(paper=True, measure="all"))
+
+
+def test_the_fits_of_a_release_can_be_followed_step_by_step(tmp_path: Path) -> None:
+    mechanism = RAP(paper=True, rounds=3, queries=4, rows=30)
+    released = hush.plan(PAIRS, BUDGET, mechanism=mechanism).release(TABLE)
+    released.save(tmp_path / "rap.hush")
+    release = hush.load(tmp_path / "rap.hush")
+    start, *rounds = RAP.fits(release)
+    assert not start.distances
+    assert len(rounds) == 3
+    for fit in rounds:
+        assert min(fit.distances) < fit.distances[0]
+    # the last fit is that of the release, and the distance of a round before its answers is on record
+    np.testing.assert_allclose(rounds[-1].rows.counts(("a", "b")), released.model().counts(("a", "b")), rtol=1e-9)
+    for before, chosen in zip((start, *rounds), np.arange(12).reshape(3, 4), strict=False):
+        for number in chosen.tolist():
+            query, noisy = release.noisy_tables[1 + number].asked, release.noisy_tables[1 + number].values[0]
+            gap = abs(before.rows.counts(query.clique)[query.target] - noisy)
+            assert release.rounds[number].misfit == pytest.approx(gap, abs=0.01)  # answers of rows are rounded
+
+
+def test_fits_of_rounds_that_run_out_of_answers_and_of_no_rounds() -> None:
+    few = Workload.marginals(DOMAIN, [("a", "b")])  # six answers: four, two, then four anew, twice
+    for workload, mechanism, fits in (
+        (few, RAP(paper=True, rounds=3, queries=4, rows=20), 5),
+        (PAIRS, RAP(paper=True, measure="all", rows=20), 2),
+    ):
+        release = hush.plan(workload, BUDGET, mechanism=mechanism).release(TABLE)
+        found = list(RAP.fits(release))
+        assert len(found) == fits
+        np.testing.assert_allclose(found[-1].rows.counts(("a", "b")), release.model().counts(("a", "b")), rtol=1e-9)
+
+
+def test_fits_of_another_release_are_refused() -> None:
+    for mechanism in ("residual", RAP(rows=20)):
+        release = hush.plan(PAIRS, BUDGET, mechanism=mechanism).release(TABLE)
+        with pytest.raises(WorkloadError, match=r"expected one of RAP\(paper=True\)"):
+            RAP.fits(release)
 
 
 def test_errors_fall_with_the_budget_and_thresholds_are_answered() -> None:

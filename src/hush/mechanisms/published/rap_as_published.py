@@ -12,9 +12,9 @@ Differs from [Avent 2023]: neighbours may add or remove a row, so a hundredth of
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from hush.models.relaxed.relaxed_rows import RelaxedRows
 from hush.privacy.account import used_up
 from hush.privacy.selection import ExponentialMechanism, TopK
 from hush.release.record import Round
+from hush.release.release import Release
 from hush.workloads.threshold_term import TargetQuery
 
 PUBLISHED_ROUNDS, PUBLISHED_QUERIES = 16, 4  # T and K of the document's comparison of resources
@@ -92,10 +93,36 @@ def run_as_published(settings: PublishedSettings, session: Session, asked: Asked
         model = _fit(settings, session, model)
 
 
+class RoundFit(NamedTuple):
+    """The rows after a round, and their distance from the noisy answers at every step that led to them."""
+
+    rows: RelaxedRows
+    distances: list[float]
+
+
+def replayed_fits(settings: PublishedSettings, release: Release, asked: Asked) -> Iterator[RoundFit]:
+    """The fits of a release, made again from its noisy answers: the start of the rows, then each round."""
+    total, *answers = release.measurements()
+    every = answers_of(release.domain, asked)
+    each = every if settings.measure == "all" else settings.queries or PUBLISHED_QUERIES
+    rows: RelaxedRows | None = None
+    fitted, stop = -1, 0
+    while fitted < len(answers):
+        steps: dict[int, float] = {}
+        fitted = min(stop, len(answers))
+        noisy = [total, *answers[:fitted]]
+        rows = fit_projected(release.domain, noisy, start=rows, trace=steps.__setitem__, **_fit_options(settings)).value
+        yield RoundFit(rows, list(steps.values()))
+        # A round chooses among answers that no round measured, or among all once there are none.
+        stop += max(min(each, every - stop if stop < every else every), 1)
+
+
+def _fit_options(settings: PublishedSettings) -> dict[str, Any]:
+    return {"rows": settings.rows, "distance": settings.distance, "seed": settings.seed}
+
+
 def _fit(settings: PublishedSettings, session: Session, start: RelaxedRows | None) -> RelaxedRows:
-    return session.fit_with(
-        fit_projected, start=start, rows=settings.rows, distance=settings.distance, seed=settings.seed
-    ).value
+    return session.fit_with(fit_projected, start=start, **_fit_options(settings)).value
 
 
 def _round(
@@ -114,6 +141,7 @@ def _round(
     for clique, at_least in asked:
         predicted = threshold_answers(model.counts(clique), at_least)
         answers.append(np.rint(predicted / MODEL_COUNT_STEP) * MODEL_COUNT_STEP)
+    flat = np.concatenate([table.ravel() for table in answers])
     measured = _measured(session, asked)
     count = min(settings.queries or PUBLISHED_QUERIES, answers_of(domain, asked) - len(measured))
     choosing = share / 2
@@ -122,22 +150,25 @@ def _round(
     at_once = count if settings.selection == "one-shot" else 1
     law = TopK(at_once, epsilon)
     chosen: list[TargetQuery] = []
+    expected: list[float] = []  # by the rows before this round
     for pick in range(count // at_once):
         scorer = TargetScorer(asked, tuple(answers), kept, tuple(sorted(measured)))
         positions = scorer.positions()
         for choice in session.gate.select(scorer, law, note=f"rap: choice {number}.{pick + 1}"):
             measured.add(int(positions[choice]))
+            expected.append(float(flat[positions[choice]]))
             clique, at_least, target = scorer.target(int(positions[choice]))
             chosen.append(TargetQuery(clique, domain.sizes(clique), target, at_least))
     measuring = session.remaining if last else share - choosing
-    for answer in session.measure(chosen, measuring / count, note=f"rap: {number}"):
+    noisy = session.measure(chosen, measuring / count, note=f"rap: {number}")
+    for answer, before in zip(noisy, expected, strict=True):
         session.ended(
             Round(
                 clique=answer.clique,
                 epsilon=float(law.epsilon),
                 stddev=answer.stddev,
                 candidates=answers_of(domain, asked) - len(measured) + count,
-                misfit=0.0,
+                misfit=abs(float(answer.values[0]) - before),
                 penalty=0.0,
                 weight=1.0,
                 annealed=False,
