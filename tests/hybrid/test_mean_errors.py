@@ -318,6 +318,8 @@ def test_settings_that_cannot_be_are_refused(change: dict[str, float], message: 
     base = MeanSetting.laplace(people=100, share=0.1, epsilon=1.0, variance=0.1)
     with pytest.raises(DataError, match=message):
         replace(base, **change)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="epsilon=-1"):
+        MeanSetting.laplace(people=100, share=0.1, epsilon=-1, variance=0.1)
     with pytest.raises(DataError, match="use exact=True"):
         gaussian_scale(2.0, 1e-5, exact=False)
 

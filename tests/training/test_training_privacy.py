@@ -191,3 +191,9 @@ def test_without_the_accountant_it_says_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(SearchError, match=r"pip install 'hush\[training\]'"):
         training_epsilon(rows=1001, lot=10, epochs=1, noise=1.0)
+
+
+@pytest.mark.parametrize("settings", [{"rows": 0}, {"rows": 10, "delta": 0.0}, {"rows": 10, "sampling": "all"}])
+def test_an_epsilon_of_training_that_cannot_be_is_refused_when_it_is_made(settings: dict[str, object]) -> None:
+    with pytest.raises(SearchError, match=next(reversed(settings))):
+        TrainingEpsilon(**settings)  # type: ignore[arg-type]

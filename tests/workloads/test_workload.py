@@ -21,6 +21,11 @@ def test_k_way_is_every_subset_of_that_size(order: int) -> None:
     assert workload.queries == sum(DOMAIN.size(clique) for clique in workload.cliques)
 
 
+def test_what_is_not_a_term_is_refused() -> None:
+    with pytest.raises(WorkloadError, match="'a' is not a term"):
+        Workload(DOMAIN, ["a"])  # type: ignore[list-item]
+
+
 def test_up_to_includes_the_total() -> None:
     workload = Workload.upto(DOMAIN, 2)
     assert workload.cliques[0] == ()

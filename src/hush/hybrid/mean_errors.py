@@ -64,6 +64,7 @@ class MeanSetting:
         cls, *, people: float, share: float, epsilon: float, variance: float, width: float = 1.0
     ) -> MeanSetting:
         """Laplace noise of one epsilon for both groups: s_T = 2 m^2/(c n eps)^2 and s_L = 2 m^2/eps^2."""
+        check_number(DataError, "epsilon", epsilon, above=0)
         return cls._with_noise(2 * (width / epsilon) ** 2, people, share, variance)
 
     @classmethod

@@ -295,11 +295,11 @@ class RAP(Mechanism):
 
         Privacy: post-processing.
         """
-        settings = cls.from_settings(release.settings) if release.mechanism == cls.name else None
+        made_by = getattr(release, "mechanism", type(release).__name__)
+        settings = cls.from_settings(release.settings) if made_by == cls.name else None
         if settings is None or not settings.paper:
             raise WorkloadError(
-                f"a release of {release.mechanism!r}: expected one of RAP(paper=True); others list their rounds in "
-                "release.rounds"
+                f"{made_by}: expected a release of RAP(paper=True); other releases list their rounds in `rounds`"
             )
         return replayed_fits(settings, release, asked_of(release.workload))
 

@@ -34,6 +34,7 @@ import numpy as np
 from hush.core.arrays import Floats
 from hush.core.errors import WorkloadError
 from hush.core.solution import SOLVED, Solution
+from hush.core.validation import is_whole
 from hush.linops import Dense, Diagonal, LinearOperator, Stack
 from hush.strategies.optimum import DualPoint, ascend, gram_factor, optimal_gram
 from hush.strategies.strategy import NoiseKind
@@ -328,6 +329,8 @@ def fourier_basis(*sizes: int) -> Floats:  # (prod n, prod n)
     >>> (np.round(fourier_basis(2, 2) * 2)).astype(int).tolist()
     [[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]
     """
+    if not sizes or any(not is_whole(size) or size < 1 for size in sizes):
+        raise WorkloadError(f"fourier_basis{sizes}: expected the number of levels of each attribute")
     basis = np.ones((1, 1))
     for size in sizes:
         cells, rows = np.arange(size), [np.full(size, size**-0.5)]
@@ -351,6 +354,8 @@ def fourier(gram: Floats, *sizes: int) -> LinearOperator:  # (n, n), W^T W
     (2, 4)
     """
     basis = fourier_basis(*(sizes or (len(gram),)))
+    if len(basis) != len(gram):
+        raise WorkloadError(f"attributes of {sizes} levels for a Gram matrix on {len(gram)} cells: expected as many")
     energies = np.einsum("ia,ab,ib->i", basis, gram, basis, optimize=True)
     return Dense(basis[energies > 1e-12 * energies.max()])
 

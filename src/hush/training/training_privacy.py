@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from hush.core.errors import SearchError
 from hush.core.validation import check_choice, check_number, check_whole
@@ -175,6 +175,11 @@ class TrainingEpsilon:
     rows: int
     delta: float = 1e-5
     sampling: Sampling = "fixed"
+
+    def __post_init__(self) -> None:
+        check_whole(SearchError, "rows", self.rows, least=1)
+        check_choice(SearchError, "sampling", self.sampling, get_args(Sampling))
+        _checked_delta(self.delta)
 
     def __call__(self, settings: Mapping[str, Any]) -> float:
         return training_epsilon(

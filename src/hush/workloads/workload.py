@@ -46,6 +46,9 @@ class Workload:
     def __init__(self, domain: Domain, terms: Iterable[Term], sum_terms: Iterable[SumTerm] = ()) -> None:
         self.domain = domain
         self.terms = tuple(terms)
+        for term in self.terms:
+            if not isinstance(term, Term):
+                raise WorkloadError(f"{shown(term)} is not a term: expected one of another workload's `terms`")
         if 1 in domain.shape:
             self.terms = tuple(merged(term.without_constant_columns(domain) for term in self.terms))
         self.sum_terms = tuple(sum_terms)

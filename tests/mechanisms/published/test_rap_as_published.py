@@ -96,10 +96,10 @@ def test_fits_of_rounds_that_run_out_of_answers_and_of_no_rounds() -> None:
 
 
 def test_fits_of_another_release_are_refused() -> None:
-    for mechanism in ("residual", RAP(rows=20)):
-        release = hush.plan(PAIRS, BUDGET, mechanism=mechanism).release(TABLE)
-        with pytest.raises(WorkloadError, match=r"expected one of RAP\(paper=True\)"):
-            RAP.fits(release)
+    releases = [hush.plan(PAIRS, BUDGET, mechanism=each).release(TABLE) for each in ("residual", RAP(rows=20))]
+    for release, name in ((releases[0], "residual"), (releases[1], "rap"), ("rap.hush", "str")):
+        with pytest.raises(WorkloadError, match=rf"{name}: expected a release of RAP\(paper=True\)"):
+            RAP.fits(release)  # type: ignore[arg-type]
 
 
 def test_errors_fall_with_the_budget_and_thresholds_are_answered() -> None:
