@@ -88,10 +88,10 @@ def _rounding(value: float) -> float:
     return 0.5000001 * 10.0 ** -len(digits) if 1e-4 <= abs(value) < 1e6 and digits != "0" else 0.0
 
 
-def number(value: float | str | None) -> str:
-    """Five digits, or a dash."""
+def number(value: float | str | None, digits: int = 5) -> str:
+    """So many digits, all of a whole number, or a dash."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     if isinstance(value, str):
         return value
-    return f"{value:,.0f}" if value == round(value) and abs(value) >= 1e4 else f"{value:.5g}"
+    return f"{value:,.0f}" if abs(value) >= 10.0 ** (digits - 1) else f"{value:.{digits}g}"

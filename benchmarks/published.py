@@ -52,6 +52,38 @@ ONE_DIMENSION: dict[NoiseKind, dict[tuple[str, int], tuple[float, ...]]] = {
     },
 }
 
+SEARCHED_COLUMNS = {NoiseKind.LAPLACE: ("GreedyH", "LRM"), NoiseKind.GAUSSIAN: ("GreedyH", "COA")}
+SEARCHED: dict[NoiseKind, dict[tuple[str, int], tuple[float, float]]] = {  # strategies that others search for
+    NoiseKind.LAPLACE: {
+        ("AllRange", 64): (6.34, 7.02),
+        ("AllRange", 256): (9.72, 15.73),
+        ("AllRange", 1024): (14.70, math.nan),
+        ("Prefix", 64): (6.04, 7.67),
+        ("Prefix", 256): (9.13, 12.64),
+        ("Prefix", 1024): (14.32, 15.43),
+        ("Width-32", 64): (7.32, 9.44),
+        ("Width-32", 256): (8.00, 25.81),
+        ("Width-32", 1024): (8.00, 16.98),
+        ("Permuted", 64): (6.83, 7.02),
+        ("Permuted", 256): (13.02, 15.73),
+        ("Permuted", 1024): (23.94, math.nan),
+    },
+    NoiseKind.GAUSSIAN: {
+        ("AllRange", 64): (14.64, 9.73),
+        ("AllRange", 256): (23.34, 12.26),
+        ("AllRange", 1024): (36.20, 14.89),
+        ("Prefix", 64): (14.04, 8.87),
+        ("Prefix", 256): (22.11, 10.70),
+        ("Prefix", 1024): (35.59, 16.29),
+        ("Width-32", 64): (17.30, 8.79),
+        ("Width-32", 256): (23.90, 12.24),
+        ("Width-32", 1024): (23.90, 16.00),
+        ("Permuted", 64): (16.13, 9.73),
+        ("Permuted", 256): (35.22, 12.26),
+        ("Permuted", 1024): (60.60, 14.89),
+    },
+}
+
 MANY_DIMENSIONS_COLUMNS = ("Identity", "direct", "OPT_kron", "OPT_+", "OPT_M", "HDMM", "SVDB")
 MANY_DIMENSIONS: dict[NoiseKind, dict[str, tuple[float, ...]]] = {
     NoiseKind.LAPLACE: {
