@@ -45,3 +45,10 @@ def test_wide_tables_are_refused() -> None:
     wide = Domain({str(i): 2 for i in range(14)})
     with pytest.raises(WorkloadError, match="ask for tables of fewer columns"):
         data_cubes(hush.Workload.marginals(wide, [wide.attributes]))
+
+
+def test_questions_other_than_tables_are_refused() -> None:
+    ranges = hush.Workload.product(DOMAIN, {"c": hush.queries.ranges})
+    for workload in (ranges, hush.Workload.thresholds(DOMAIN, 3, 2)):
+        with pytest.raises(WorkloadError, match="answer tables cell by cell"):
+            data_cubes(workload)

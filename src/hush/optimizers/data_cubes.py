@@ -41,6 +41,9 @@ def data_cubes(workload: Workload, noise: str | NoiseKind = NoiseKind.GAUSSIAN) 
     DataCubes(cliques=(('a', 'b'), ('a', 'c'), ('b', 'c'), ('c',)), largest_error=32.0)
     """
     domain, kind = workload.domain, NoiseKind(noise)
+    for term in workload:
+        if not term.plain:
+            raise WorkloadError(f"data cubes answer tables cell by cell; leave {term.text} out")
     asked = [domain.clique(clique) for clique in dict.fromkeys(workload.cliques)]
     power = 1 if kind is NoiseKind.GAUSSIAN else 2
     measured = _candidates(domain, asked)
