@@ -89,6 +89,21 @@ def test_no_answer_is_measured_twice(people: Any) -> None:
     assert max(Counter(asked).values()) == 1
 
 
+def test_rounds_of_single_answers_state_how_far_the_rows_were(people: Any) -> None:
+    """At a large budget, about the distance of the table from independent columns, which is what rows start as."""
+    names = ("education", "employed")
+    workload = hush.Workload.marginals(SCHEMA.domain, [names])
+    mechanism = RAP(measure="cells", rounds=1, queries=3, rows=100)
+    release = hush.plan(workload, hush.Budget(rho=50.0), mechanism=mechanism).release(people)
+    table = people.counts([names])[names]
+    independent = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    asked = [noisy.asked for noisy in release.noisy_tables if isinstance(noisy.asked, TargetQuery)]
+    for played, query in zip(release.rounds, asked, strict=True):
+        gap = abs(independent - table)[query.target]
+        assert gap > 20
+        assert played.misfit == pytest.approx(gap, abs=10)
+
+
 def test_rare_levels_are_counted_together(people: Any) -> None:
     workload = hush.Workload.kway(SCHEMA.domain, 2)
     release = hush.plan(workload, hush.Budget(rho=0.003), mechanism=RAP(rounds=3, rows=20)).release(people)

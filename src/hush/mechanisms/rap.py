@@ -487,17 +487,20 @@ class RAPRun:
         number = self._played() + 1
         picks = self.levels.gate.select(scorer, law, note=f"{RAP.name}: choice {number}")
         positions = scorer.positions()
-        queries = []
+        queries, expected = [], []  # what is asked, and what the rows answer before this round
         for pick in picks:
             clique, at_least, levels = scorer.target(int(positions[pick]))
+            expected.append(float(answers[fitting.index((clique, at_least))][levels]))
             target = tuple(
                 int(np.flatnonzero(codes[name] == level)[0]) if name in codes else level
                 for name, level in zip(clique, levels, strict=True)
             )
             queries.append(TargetQuery(clique, session.domain.sizes(clique), target, at_least))
         measuring = session.remaining if last else share - choosing
-        for answer in self.levels.measure(queries, measuring / count, note=f"{RAP.name}: {number}"):
-            self._record(answer.clique, law, answer.stddev, scorer.candidates, 0.0, 0.0, model.size_mb)
+        noisy = self.levels.measure(queries, measuring / count, note=f"{RAP.name}: {number}")
+        for answer, before in zip(noisy, expected, strict=True):
+            misfit = abs(float(answer.values[0]) - before)
+            self._record(answer.clique, law, answer.stddev, scorer.candidates, misfit, 0.0, model.size_mb)
 
     def _measured_answers(self, asked: Sequence[tuple[Clique, int]]) -> tuple[int, ...]:
         """The positions of the answers that were measured before; none if all were, so that rounds choose anew."""
