@@ -28,6 +28,7 @@ TABLES: tuple[PrintedTable, ...] = (
     *printed_hybrid.TABLES,
     *printed_residual.TABLES,
 )
+SHOWN_SECONDS = 0.05
 RANDOM_DIGITS = 3  # of a number that differs from run to run
 OTHERS = {  # benchmarks that print further tables of a document beside ours
     "000": (
@@ -62,11 +63,9 @@ def show(table: PrintedTable, options: Options, out: TextIO) -> None:
     start = time.process_time()
     rows = list(table.rows(options))
     seconds = time.process_time() - start
-    print(f"\n### {table.place}: {table.title}\n", file=out)
-    print(
-        f"{table.unit + '. ' if table.unit else ''}Made in {seconds:.1f} s.{' ' + table.note if table.note else ''}\n",
-        file=out,
-    )
+    spent = f"Made in {seconds:.1f} s" if seconds >= SHOWN_SECONDS else ""
+    words = " ".join([*(f"{part}." for part in (table.unit, spent) if part), table.note]).strip()
+    print(f"\n### {table.place}: {table.title}\n" + (f"\n{words}\n" if words else ""), file=out)
     print("| case | printed | recomputed | ours | |\n| --- | ---: | ---: | ---: | --- |", file=out)
     for row in rows:
         mark = "**differs**" if differs(row, table) else ""

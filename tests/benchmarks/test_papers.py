@@ -53,6 +53,32 @@ def test_differences_are_marked_beyond_rounding(papers: ModuleType) -> None:
     assert not printed.differs(printed.Row("unknown", None, None, math.nan), plain)
 
 
+def test_a_table_shows_as_many_digits_as_mean_something(papers: ModuleType) -> None:
+    printed = importlib.import_module("benchmarks.printed")
+    rows = [printed.Row("large", 132336, None, 132336.04), printed.Row("small", "> 1", None, 0.0123456)]
+    given = {"document": "004", "place": "Table 0", "title": "t", "rows": lambda _: rows, "seconds": 1.0}
+
+    def shown(**more: object) -> str:
+        out = io.StringIO()
+        papers.show(printed.PrintedTable(**given, **more), papers.Options(), out)
+        return out.getvalue()
+
+    assert "| large | 132,336 | - | 132,336 |  |" in shown()
+    assert "| small | > 1 | - | 0.012346 | **differs** |" in shown()
+    assert "| small | > 1 | - | 0.0123 |  |" in shown(random=True)
+    assert "### Table 0: t\n\n| case" in shown()
+    assert "### Table 0: t\n\nSeconds. A note.\n\n| case" in shown(unit="Seconds", note="A note.")
+
+
+def test_strategies_that_others_search_for_stand_beside_ours(papers: ModuleType) -> None:
+    (table,) = (table for table in papers.TABLES if table.place == "Tables 3.2 and 3.3")
+    rows = {row.name: row for row in table.rows(papers.Options(quick=True))}
+    assert rows["laplace, AllRange 64, GreedyH"].ours == pytest.approx(6.34, rel=0.01)
+    assert rows["gaussian, AllRange 64, COA"].ours == pytest.approx(9.73, rel=0.001)
+    assert rows["laplace, AllRange 64, LRM"].printed == 7.02
+    assert math.isnan(rows["laplace, AllRange 64, LRM"].ours)
+
+
 def test_residual_planners_tables_are_as_printed(papers: ModuleType) -> None:
     out = io.StringIO()
     papers.page(["004"], papers.Options(quick=True), out)
