@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import hush
+from benchmarks.full_tables import FULL_TABLES
 from benchmarks.hdmm_workloads import WORKLOADS, two_prefixes, two_way
 from benchmarks.one_dimension import WORKLOADS as ONE_COLUMN
 from benchmarks.one_dimension import fixed_errors
@@ -110,41 +111,6 @@ def chain(columns: int) -> tuple[Domain, list[hush.Measurement], dict[Clique, Fl
     return domain, noisy, exact
 
 
-def multiplicative_weights(domain: Domain, noisy: list[hush.Measurement], rounds: int = 100) -> Floats:
-    """The full table by multiplicative weights: p <- p exp(Q^T (y - Q p) / 2 N), table after table."""
-    total = float(np.mean([table.values.sum() for table in noisy]))
-    p = np.full(domain.shape, total / domain.size())
-    for _ in range(rounds):
-        for table in noisy:
-            axes = tuple(i for i, name in enumerate(domain) if name not in table.clique)
-            gap = table.values - p.sum(axis=axes)
-            p = p * np.exp(np.expand_dims(gap, axes) / (2 * total))
-            p *= total / p.sum()
-    return p
-
-
-def least_squares(domain: Domain, noisy: list[hush.Measurement]) -> Floats:
-    """The full table of least norm among those that fit best, by LSMR."""
-    from scipy.sparse.linalg import LinearOperator, lsmr
-
-    shape, cells = domain.shape, LEVELS**2
-
-    def forward(x: Floats) -> Floats:
-        table = x.reshape(shape)
-        sums = [table.sum(axis=tuple(i for i, n in enumerate(domain) if n not in m.clique)).ravel() for m in noisy]
-        return np.concatenate(sums)
-
-    def backward(y: Floats) -> Floats:
-        out = np.zeros(shape)
-        for part, m in zip(y.reshape(len(noisy), LEVELS, LEVELS), noisy, strict=True):
-            out += np.expand_dims(part, tuple(i for i, n in enumerate(domain) if n not in m.clique))
-        return out.ravel()
-
-    operator = LinearOperator((len(noisy) * cells, domain.size()), matvec=forward, rmatvec=backward, dtype=np.float64)
-    y = np.concatenate([m.values.ravel() for m in noisy])
-    return np.asarray(lsmr(operator, y, atol=1e-10, btol=1e-10)[0].reshape(shape))
-
-
 def estimators(options: Options) -> Iterator[Row]:
     """Mean L1 error of the measured tables over the number of rows, and seconds, by estimator."""
     for columns in (4, 6, MOST_FULL) if options.quick else (4, 6, MOST_FULL, 100, 1000):
@@ -159,7 +125,7 @@ def estimators(options: Options) -> Iterator[Row]:
                 model = hush.fit(domain, noisy)
                 tables = model.tables(list(exact))
             else:
-                table = (multiplicative_weights if name == "multiplicative weights" else least_squares)(domain, noisy)
+                table = FULL_TABLES[name](domain, noisy)
                 tables = {c: table.sum(axis=tuple(i for i, n in enumerate(domain) if n not in c)) for c in exact}
             seconds = time.perf_counter() - start
             error = float(np.mean([np.abs(tables[c] - exact[c]).sum() / 1000 for c in exact]))
