@@ -24,7 +24,7 @@ from hush.models.graphical.graphical_model import GraphicalModel
 from hush.models.graphical.junction_tree import BYTES_PER_CELL, JunctionTree
 from hush.models.graphical.model_size import sizes_with
 from hush.models.graphical.synthetic_rows import Codes
-from hush.models.local._kernels import move_rows
+from hush.models.local._kernels import excess_of_rows, move_rows
 from hush.privacy.measurement import Measurement
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ Counts = Callable[[Clique], Floats]
 LARGEST_MISS = 1e-6  # of the total: proportional fitting stops when all margins are matched this closely
 MAX_SIZE_MB = 1.0  # of the graphical model that rows are drawn from
 ROW_MODEL_TOLERANCE = 0.1  # of its fit, in standard deviations of about one row, or the square root of a cell's rows
-MOST_EVALUATIONS = 3e8  # of a level in a table, in one pass of `repaired`: half a second
+MOST_EVALUATIONS = 1e9  # of a level in a table, in one pass of `repaired`: about a second
+LEAST_MET = 0.1  # the excess that a row counts as meeting at least, so that every row may be visited
 LEAST_CHANGED = 1e-3  # of the rows that a pass visits: the descent ends if fewer change
 IMPLIED_TABLE_SWEEPS = 10  # enough to rank cliques
 MOST_REFUSED = 100  # cliques in a row that do not fit, before the search ends
@@ -225,35 +226,48 @@ def repaired(model: LocalModel, codes: Codes, generator: np.random.Generator, *,
 
     over all cells c of all tables, n_c rows being in cell c. A row never enters a cell that a constraint forbids. The
     descent ends after `passes`, or when less than a thousandth of the rows change. A pass over many rows visits
-    only as many as `MOST_EVALUATIONS` allows. The rows are not independent.
+    only as many as `MOST_EVALUATIONS` allows, those with a large n_c - mu_c rows / N in their cells the likeliest. The
+    rows are not independent.
 
     Reference: the aim is that of the gradual update of [PrivSyn, sec. 4.2]; the descent is ours.
     """
     domain, rows = model.domain, _row_count(model.domain, codes)
-    # All tables one after another: the rows in each cell beyond its target, or infinity in forbidden cells.
+    # The rows in each cell beyond its target, or infinity in forbidden cells.
     excess = []
     for index, clique in enumerate(model.cliques):
         cells = np.bincount(_row_cells(domain, clique, codes, rows), minlength=domain.size(clique))
-        excess.append(cells - model.table(index).ravel() * (rows / model.total))
-    excess += [np.where(constraint.allowed, 0.0, np.inf).ravel() for constraint in model.constraints]
+        excess.append((cells - model.table(index).ravel() * (rows / model.total)).reshape(domain.sizes(clique)))
+    excess += [np.where(constraint.allowed, 0.0, np.inf) for constraint in model.constraints]
     cliques = [*model.cliques, *(constraint.clique for constraint in model.constraints)]
-    starts = np.cumsum([0, *(table.size for table in excess)])[:-1]
-    # The attributes of every table with their strides, and for every attribute the tables that have it.
+    if not any(cliques):
+        return codes
+    counted = np.arange(len(cliques)) < len(model.cliques)
+    # Every table once for each of its attributes, which is its last axis there; all copies one after another.
     axis = {name: place for place, name in enumerate(domain)}
     members = np.array([axis[name] for clique in cliques for name in clique], dtype=np.int64)
-    inner = (clique[place + 1 :] for clique in cliques for place in range(len(clique)))
-    strides = np.array([math.prod(domain.sizes(names)) for names in inner], dtype=np.int64)
     tables = np.repeat(np.arange(len(cliques)), [len(clique) for clique in cliques])
     first = np.searchsorted(tables, np.arange(len(cliques) + 1))
+    strides = np.zeros((len(members), max(map(len, cliques))), dtype=np.int64)
+    for copy, table in enumerate(tables):
+        last = copy - first[table]
+        others = [place for place in range(len(cliques[table])) if place != last]
+        shape = [excess[table].shape[place] for place in (*others, last)]
+        strides[copy, [*others, last]] = [math.prod(shape[place + 1 :]) for place in range(len(shape))]
+    copies = [np.moveaxis(excess[table], copy - first[table], -1).ravel() for copy, table in enumerate(tables)]
+    starts = np.cumsum([0, *(copy.size for copy in copies)])[:-1]
+    flat = np.concatenate(copies)
+    # For every attribute the memberships that it has.
     holders = np.argsort(members, kind="stable")
     holder_first = np.searchsorted(members[holders], np.arange(len(domain) + 1))
     sizes = np.array(domain.shape, dtype=np.int64)
 
     moving = np.stack([codes[name] for name in domain], axis=1).astype(np.int32)
-    flat, counted = np.concatenate(excess), np.arange(len(cliques)) < len(model.cliques)
     most = int(max(MOST_EVALUATIONS / max(float(sizes @ np.diff(holder_first)), 1.0), 1.0))
     for _ in range(passes):
-        order = generator.permutation(rows)[:most]
+        order = generator.permutation(rows)
+        if most < rows:  # the rows that meet most excess are the likeliest to be visited, in random order
+            met = np.maximum(excess_of_rows(moving, flat, starts, counted, members, strides, first), LEAST_MET)
+            order = order[np.argsort(generator.exponential(size=rows) / met[order])[:most]]
         changes = move_rows(
             moving, order, sizes, flat, starts, counted, members, strides, first, holders, holder_first, tables
         )
