@@ -147,3 +147,12 @@ def test_measuring_is_exact_modulo_2_to_the_64(size: int, seed: int) -> None:
 def test_entries_whose_sums_could_wrap_around_are_refused(matrix: list[list[int]]) -> None:
     with pytest.raises(WorkloadError, match="too large for exact sums"):
         ResidualBasis.of(np.array(matrix, dtype=np.int64), 1)
+
+
+@pytest.mark.parametrize("basis", BASES, ids=repr)
+def test_the_weights_of_the_answers_in_the_total(basis: ResidualBasis) -> None:
+    np.testing.assert_allclose(basis.total_weights, basis.total_of(np.eye(basis.rows), 0)[0], atol=1e-12)
+
+
+def test_the_weights_of_a_wide_attribute_take_no_square_matrix() -> None:
+    assert ResidualBasis.plain(1_000_000).total_weights.shape == (1_000_000,)

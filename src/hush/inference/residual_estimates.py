@@ -286,7 +286,7 @@ class ResidualEstimates:
     def _part(self, source: NoisySource, clique: Clique, sets: list[tuple[int, int, Floats]]) -> Part:
         """The coefficients of a source's noise in a sum, given by its coefficients on residual sets."""
         shared = [name for name in clique if name in source.clique]
-        total = {name: self._total(name) for name in shared}
+        total = {name: self.strategy.basis(name).total_weights for name in shared}
         table = np.zeros([len(total[name]) for name in shared])
         for index, mask, coefficients in sets:
             inside = [name for axis, name in enumerate(clique) if mask >> axis & 1]
@@ -299,13 +299,8 @@ class ResidualEstimates:
                     coefficients = np.multiply.outer(coefficients, total[name])
                     inside = [*inside, name]
             table += weight * reordered(coefficients, inside, shared)
-        others = [self._total(name) for name in source.clique if name not in shared]
+        others = [self.strategy.basis(name).total_weights for name in source.clique if name not in shared]
         return product_part(table / source.scale, others, source.law)
-
-    def _total(self, name: str) -> Floats:
-        """The coefficients of an attribute's answers in the total over the attribute."""
-        basis = self.strategy.basis(name)
-        return np.asarray(basis.total_of(np.eye(basis.rows), 0)[0])
 
     def marginals(
         self, cliques: Iterable[Iterable[str]] | None = None, *, threads: int | None = None

@@ -97,6 +97,11 @@ class ResidualBasis(AxisStrategy):
         """The total along one axis by least squares, from answers of levels; the axis is kept with one level."""
         return np.asarray(answers.sum(axis=axis, keepdims=True))
 
+    @property
+    def total_weights(self) -> Floats:
+        """(k,): the weights of the answers in the total."""
+        return np.ones(self.rows)
+
     def mean(self, coefficients: Floats, axis: int) -> Floats:
         """The share of coefficients that the total answers, m^T c along one axis, which is kept with one level."""
         return np.asarray(coefficients.sum(axis=axis, keepdims=True) / self.size)
@@ -123,21 +128,21 @@ class TiltedBasis(ResidualBasis):
         self._strategy = strategy
 
     @cached_property
-    def _total(self) -> Floats:
+    def total_weights(self) -> Floats:
         """1^T Q^+, (k,): the total from the answers."""
         return self._strategy.adjoint(np.ones(self.size), 0)
 
     @cached_property
     def total_variance_factor(self) -> float:
-        return float(self._total @ self._total)
+        return float(self.total_weights @ self.total_weights)
 
     @cached_property
     def tilt(self) -> Floats:
         """m, (l,): how a total of one is spread over the levels."""
-        return np.asarray(self._strategy.estimate(self._total, 0) / self.total_variance_factor)
+        return np.asarray(self._strategy.estimate(self.total_weights, 0) / self.total_variance_factor)
 
     def total_of(self, answers: Floats, axis: int) -> Floats:
-        return along(self._total[None], answers, axis)
+        return along(self.total_weights[None], answers, axis)
 
     def mean(self, coefficients: Floats, axis: int) -> Floats:
         return along(self.tilt[None], coefficients, axis)
