@@ -147,3 +147,11 @@ def test_an_edit_of_many_columns_removes_what_a_discovery_found(studio: OwnerStu
     )
     assert changed(found, FormData({"bulk-high": "99"})).more == ""
     assert changed(found, FormData({"bulk-action": "leave"})).more == found.more
+
+
+def test_a_discovery_leaves_room_for_a_release(owner: Visitor, tmp_path: Path) -> None:
+    assert "with a cap of epsilon 1 at" in owner.get("/discovery").page.text
+    for cap in ("", "0.5"):
+        page = owner.get(f"/discovery?epsilon=0.5&delta=1e-9&cap={cap}").page
+        assert "would use up the cap" in page.alerts[0]
+        assert "post" not in [form.method for form in page.forms if form.action == "/discovery"]

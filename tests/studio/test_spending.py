@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import hush
 from hush.core.errors import HushError
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.release_job import partial_file
-from hush.privacy.events import ComposedEvent
+from hush.privacy.events import ComposedEvent, SelectionEvent
 from hush.privacy.ledger.ledger_chain import CHARGE
 from hush.studio.owner import OwnerStudio
 from hush.studio.progress_page import MEASURED_KEPT, ended_words, show_progress
@@ -270,3 +271,42 @@ def test_the_end_of_a_release_is_told_in_whole_sentences() -> None:
     }
     for message, text in said.items():
         assert ended_words("release", entry, Running("a.hush", "interrupted", message=message), words) == text
+
+
+def test_a_ledger_that_is_gone_is_never_begun_anew(owner: Visitor, tmp_path: Path) -> None:
+    assert ended(owner, owner.post("/spend", {"token": token_of(owner)}).location) == "done"
+    token = token_of(owner)
+    ledger = (tmp_path / "budget.db").read_bytes()
+    (tmp_path / "budget.db").unlink()
+    reply = owner.post("/spend", {"token": token})
+    assert reply.status == 400
+    assert "ledger changed after this was shown" in reply.page.alerts[0]
+    page = owner.get("/confirm").page
+    assert "not the ledger that people-1.hush was charged to" in page.alerts[0]
+    assert "/spend" not in [form.action for form in page.forms]
+    assert "not the ledger" in owner.get("/budget").page.alerts[0]
+    assert not (tmp_path / "budget.db").exists()
+    (tmp_path / "budget.db").write_bytes(ledger)
+    assert ended(owner, owner.post("/spend", {"token": token_of(owner)}).location) == "done"
+
+
+def test_what_was_shown_is_refused_once_the_ledger_was_charged_elsewhere(owner: Visitor, tmp_path: Path) -> None:
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=9.0, delta=1e-9))
+    token = token_of(owner)
+    ledger.charge(SelectionEvent(Fraction(1, 10)))
+    reply = owner.post("/spend", {"token": token})
+    assert reply.status == 400
+    assert "ledger changed after this was shown" in reply.page.alerts[0]
+    assert charges(tmp_path) == [""]
+    assert ended(owner, owner.post("/spend", {"token": token_of(owner)}).location) == "done"
+
+
+@pytest.mark.parametrize("name", [".", "people.csv"])
+def test_a_file_that_is_no_ledger_can_be_put_right(owner: Visitor, name: str) -> None:
+    owner.fill("/budget", {"ledger": name})
+    page = owner.get("/budget").page
+    assert page.alerts
+    assert "/spend" not in [form.action for form in owner.get("/confirm").page.forms]
+    assert owner.get("/budget/effect").status == 200
+    assert owner.fill("/budget", {"ledger": ""}).location == "/confirm"
+    assert "/spend" in [form.action for form in owner.get("/confirm").page.forms]

@@ -45,7 +45,7 @@ STARTED_LEDGER = "The first release starts the ledger, which then holds the cap 
 def show_budget(studio: OwnerStudio, message: str | None = None) -> str:
     """The page of the budget; its effect is loaded by the script, since planning may take seconds."""
     state = studio.state
-    typed, ledger = state.budget, studio.ledger(state)
+    typed, several = state.budget, bool(state.people.unit) and state.people.max_rows != "1"
     way = tag(
         "fieldset",
         tag("legend", "Set the budget by"),
@@ -54,24 +54,6 @@ def show_budget(studio: OwnerStudio, message: str | None = None) -> str:
         ),
         check_field("way", "epsilon: how strong the promise is", typed.way == "epsilon", value="epsilon", kind="radio"),
     )
-    cap: Markup
-    if ledger is None:
-        cap = text_field(
-            "cap",
-            "Cap: epsilon of all releases together (optional)",
-            typed.cap,
-            term="cap",
-            hint=f"{STARTED_LEDGER} If you leave this empty, this release uses up the cap.",
-            inputmode="decimal",
-        )
-    else:
-        left = share_words(ledger.remaining, ledger.limit)
-        cap = tag(
-            "p",
-            f"The ledger {readable(ledger.path.name)} allows {budget_words(ledger.budget)} for all releases together; "
-            f"{left} of it is left. ",
-            tag("a", "See the ledger", href="/ledger"),
-        )
     body = form(
         "/budget",
         hidden("seen", digest(typed)),
@@ -80,7 +62,7 @@ def show_budget(studio: OwnerStudio, message: str | None = None) -> str:
             "div",
             text_field(
                 "accuracy",
-                "Accuracy: ± this many people, 19 times in 20",
+                f"Accuracy: ± this many {'rows' if several else 'people'}, 19 times in 20",
                 typed.accuracy,
                 term="interval",
                 inputmode="decimal",
@@ -97,7 +79,7 @@ def show_budget(studio: OwnerStudio, message: str | None = None) -> str:
             aria_label="The effect of this budget",
         ),
         tag("noscript", tag("p", tag("a", "Show the effect", href="/budget/effect"))),
-        cap,
+        cap_markup(studio, state),
         meaning("ledger"),
         ledger_field(studio, typed),
         button("Save and continue"),
@@ -108,6 +90,29 @@ def show_budget(studio: OwnerStudio, message: str | None = None) -> str:
         title="Set the budget",
         current="/budget",
         message=message,
+    )
+
+
+def cap_markup(studio: OwnerStudio, state: ProjectFile) -> Markup:
+    """What the ledger allows, the cap that a new one will have, or why the ledger cannot be used."""
+    try:
+        ledger = studio.ledger(state)
+    except HushError as error:
+        return notice(str(error))
+    if ledger is None:
+        return text_field(
+            "cap",
+            "Cap: epsilon of all releases together (optional)",
+            state.budget.cap,
+            term="cap",
+            hint=f"{STARTED_LEDGER} If you leave this empty, this release uses up the cap.",
+            inputmode="decimal",
+        )
+    return tag(
+        "p",
+        f"The ledger {readable(ledger.path.name)} allows {budget_words(ledger.budget)} for all releases together; "
+        f"{share_words(ledger.remaining, ledger.limit)} of it is left. ",
+        tag("a", "See the ledger", href="/ledger"),
     )
 
 
@@ -132,8 +137,8 @@ def effect_markup(studio: OwnerStudio, typed: TypedBudget | None) -> Markup:
     """What a budget would buy; while it is not known yet, that it is being planned."""
     if typed is None:
         return tag("p", "Planning, which may take some seconds ...", class_="loading")
-    ledger = studio.ledger(studio.state)
     try:
+        ledger = studio.ledger(studio.state)
         planned = studio.planner.planned(studio.state, typed, ledger)
     except HushError as error:
         return missing(error, here="/budget")
@@ -177,8 +182,8 @@ def effect_table(planned: Planned) -> Markup | None:
         for effect in [*planned.effects, *averages]
     ]
     heads = ("table", "counts in it", "95 % interval", "compared with a typical count")
-    note = "Intervals of counts are in people, those of averages in the unit of the column." if averages else None
-    return join(page_table(heads, rows, numbers=(1, 2, 3)), tag("p", note, class_="soft") if note else None)
+    note = f"Intervals of counts are in {planned.counted}, those of averages in the unit of the column."
+    return join(page_table(heads, rows, numbers=(1, 2, 3)), tag("p", note, class_="soft") if averages else None)
 
 
 def typical(effect: Effect) -> str:
@@ -274,6 +279,7 @@ def show_confirm(studio: OwnerStudio, message: str | None = None) -> str:
         ledger=studio.ledger_path(state),
         dataset=state.budget.dataset,
         cap=cap,
+        left=None if ledger is None else ledger.remaining,
         seen=project_digest(state),
         script=same_script(studio, state, planned, name, cap),
         commands=same_commands(studio, state, planned, name, cap),

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from starlette.datastructures import FormData, QueryParams
 from starlette.responses import HTMLResponse, Response
 
-from hush.core.errors import HushError
+from hush.core.errors import BudgetError, HushError
 from hush.discovery.discovery_job import DiscoveryJob, DiscoveryOutcome, RowsOf
 from hush.discovery.discovery_record import DiscoveryRecord
 from hush.mechanisms.release_job import JobStatus, partial_file
@@ -27,14 +27,14 @@ from hush.schema.discovery_draft import Draft
 from hush.studio.budget_page import cap_of, protected_words
 from hush.studio.column_draft import discovery_draft, drafts_of, marked_columns, with_discovery
 from hush.studio.guard import back_to
-from hush.studio.layout import bullet_list, button, form, hidden, meaning, missing, text_field
+from hush.studio.layout import bullet_list, button, form, hidden, meaning, missing, notice, text_field
 from hush.studio.owner import OwnerStudio
 from hush.studio.planned import budget_words, number, share_words, stated_rows
 from hush.studio.project import ProjectFile, ReleaseEntry, TypedBudget
 from hush.studio.spending import ShownSpending, SpendingRefused, SpendingWork, free_name, project_digest
 
 SCHEMA_ENDING = ".toml"
-DEFAULT_EPSILON = "0.2"
+DEFAULT_EPSILON, DEFAULT_CAP = "0.2", "1"
 HOW_MUCH = (
     "A quarter of all that you plan to spend is often enough: bounds and bins need only rough counts, and a value is "
     "found if many people have it."
@@ -105,7 +105,7 @@ def show_discovery_of(studio: OwnerStudio, query: QueryParams) -> Response:
         typed,
         epsilon=query.get("epsilon", DEFAULT_EPSILON),
         delta=query.get("delta", typed.delta),
-        cap=query.get("cap", typed.cap),
+        cap=query.get("cap", typed.cap or DEFAULT_CAP),
     )
     return HTMLResponse(show_discovery(studio, None, considered))
 
@@ -113,14 +113,14 @@ def show_discovery_of(studio: OwnerStudio, query: QueryParams) -> Response:
 def show_discovery(studio: OwnerStudio, message: str | None = None, considered: TypedBudget | None = None) -> str:
     """The page: what is open, what finding it would cost, and the button that spends it."""
     state = studio.state
-    typed = replace(state.budget, epsilon=DEFAULT_EPSILON) if considered is None else considered
+    typed = considered or replace(state.budget, epsilon=DEFAULT_EPSILON, cap=state.budget.cap or DEFAULT_CAP)
     marked = marked_columns(state)
     if marked:
         fields = [
             text_field("epsilon", "Epsilon", typed.epsilon, term="epsilon", hint=HOW_MUCH, inputmode="decimal"),
             text_field("delta", "Delta", typed.delta, term="delta", inputmode="decimal"),
         ]
-        if studio.ledger(state) is None:
+        if is_new(studio, state):
             hint = "The discovery starts the ledger, which then holds the cap. Leave room for the release that follows."
             label = "Cap: epsilon of the discovery and all releases together"
             fields.append(text_field("cap", label, typed.cap, term="cap", hint=hint, inputmode="decimal"))
@@ -143,12 +143,24 @@ def show_discovery(studio: OwnerStudio, message: str | None = None, considered: 
     )
 
 
+def is_new(studio: OwnerStudio, state: ProjectFile) -> bool:
+    """Whether a discovery would start the ledger; what is wrong with the ledger is said by the confirmation."""
+    try:
+        return studio.ledger(state) is None
+    except HushError:
+        return False
+
+
 def confirmation(studio: OwnerStudio, state: ProjectFile, typed: TypedBudget) -> Markup:
     """What a discovery would charge, in words, and the form that charges it."""
     try:
         budget = Budget(epsilon=number(typed.epsilon, "epsilon", "0.2"), delta=number(typed.delta, "delta", "1e-9"))
         draft = discovery_draft(state)
-        cap = cap_of(studio, state.replaced(budget=typed), budget)
+        ledger, cap = studio.ledger(state), cap_of(studio, state.replaced(budget=typed), budget)
+        if cap is not None and (cap.epsilon or 0.0) <= (budget.epsilon or 0.0):
+            raise BudgetError("the discovery alone would use up the cap; write a larger one, with room for a release")
+    except BudgetError as error:
+        return notice(str(error))
     except HushError as error:
         return missing(error, here="/discovery")
     folder = studio.project.path.absolute().parent
@@ -162,10 +174,11 @@ def confirmation(studio: OwnerStudio, state: ProjectFile, typed: TypedBudget) ->
         ledger=path,
         dataset=dataset,
         cap=cap,
+        left=None if ledger is None else ledger.remaining,
         seen=project_digest(state),
         work=lambda: DiscoveryWork(studio, output, make),
     )
-    ledger, unit = studio.ledger(state), draft.unit
+    unit = draft.unit
     left = f"a new one, with a cap of {budget_words(cap or budget)}"
     if ledger is not None:
         left = f"{share_words(ledger.remaining, ledger.limit)} of its cap is left now"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 
-from hush.core.errors import BudgetError, HushError, SchemaError, WorkloadError
+from hush.core.errors import BudgetError, HushError, LedgerError, SchemaError, WorkloadError
 from hush.render.html_page import stylesheet
 from hush.render.labels import readable
 from hush.render.markup import Markup, join, lines, tag
@@ -63,8 +63,8 @@ MEANINGS = {
         "What do the boxes mean?",
         "May be empty: cells without a value are counted too, on their own. Clamp: a number or date outside the "
         "bounds counts as the nearest bound; otherwise it is refused. Other values: a value that is not listed counts "
-        "as other; otherwise it is refused. Discover: hush finds what you do not write, with noise. TOML: everything "
-        "else that a schema file may say, such as points = [0].",
+        "as other; otherwise it is refused. Discover: hush finds what you do not write, with noise. Further settings: "
+        "everything else that a schema file may say, in its spelling, such as points = [0].",
     ),
     "ledger": (
         "What is the ledger?",
@@ -190,8 +190,8 @@ def sentence(text: str) -> str:
 
 def missing(error: HushError, *, here: str) -> Markup:
     """What a project still lacks, with a link to the page that asks for it."""
-    pages = {SchemaError: "/columns", PeopleError: "/people", WorkloadError: "/questions", BudgetError: "/budget"}
-    address = pages.get(type(error), here)
+    pages = {SchemaError: "/columns", PeopleError: "/people", WorkloadError: "/questions"}
+    address = pages.get(type(error), "/budget" if isinstance(error, BudgetError | LedgerError) else here)
     link = tag("a", f"Go to {dict(STEPS)[address]}", href=address) if address != here else None
     return notice(join(sentence(str(error)), " ", link))
 

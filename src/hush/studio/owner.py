@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
-from hush.core.errors import DataError, HushError
+from hush.core.errors import DataError, HushError, LedgerError
 from hush.privacy.ledger import Ledger
 from hush.release.release import Release
 from hush.render.markup import Markup
@@ -137,12 +137,20 @@ class OwnerStudio:
         return (self._ledger or self.project.path.with_name(LEDGER_NAME)).absolute()
 
     def ledger(self, state: ProjectFile) -> Ledger | None:
-        """The ledger, if it exists and knows the dataset."""
-        path = self.ledger_path(state)
-        if not path.exists():
-            return None
-        known = {ledger.dataset: ledger for ledger in Ledger.open_all(path)}
-        return known.get(state.budget.dataset)
+        """The ledger, if it exists and knows the dataset; LedgerError if it should, since releases were charged to it.
+
+        Privacy: a ledger that was lost is never begun anew, since that would forget what was spent.
+        """
+        path, dataset = self.ledger_path(state), state.budget.dataset
+        known = {ledger.dataset: ledger for ledger in Ledger.open_all(path)} if path.exists() else {}
+        if dataset not in known:
+            for entry in state.releases:
+                if entry.state != "failed" and entry.dataset == dataset and Path(entry.ledger).name == path.name:
+                    raise LedgerError(
+                        f"{path} is not the ledger that {entry.name} was charged to: it lacks the dataset {dataset!r}, "
+                        "or the file is gone. Put that file back, since a new one would forget what was spent"
+                    )
+        return known.get(dataset)
 
     @property
     def password_needed(self) -> bool:

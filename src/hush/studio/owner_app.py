@@ -138,8 +138,11 @@ class Pages:
             except NoData:
                 return RedirectResponse("/data", status_code=303)
             except HushError as error:
-                page = await run_in_threadpool(show, self._studio, str(error))
-                return HTMLResponse(page, status_code=400)
+                message = str(error)
+            try:
+                return HTMLResponse(await run_in_threadpool(show, self._studio, message), status_code=400)
+            except HushError as error:  # what is saved cannot be shown either, such as a project that was spoiled
+                return self._problem(str(error))
 
         return endpoint
 

@@ -126,6 +126,11 @@ class Planned:
         return plain_sum(budget.epsilon or 0.0, budget.delta or 0.0, schema)
 
     @property
+    def counted(self) -> str:
+        """What a count is a number of: a person with several rows is counted once for each."""
+        return "people" if self.schema.unit.max_rows == 1 else "rows"
+
+    @property
     def headline(self) -> str:
         """The effect in one sentence."""
         margin = typical_margin(self.plan)
@@ -133,7 +138,7 @@ class Planned:
             return "How exact the numbers will be depends on the data; every one will come with its interval or bound."
         count = 1200 if self.rows is None else min(1200, max(self.rows // 10, 10))
         best = "at best " if self.plan.strategy is None else ""
-        words = f"{best}± {noise_text(margin)} people on a count of {count:,}, 19 times in 20"
+        words = f"{best}± {noise_text(margin)} {self.counted} on a count of {count:,}, 19 times in 20"
         variances = [float(variance) for variance in self.plan.term_variances if variance >= 0]
         if len(variances) > 1:
             least, most = (TWO_SIDED_95 * math.sqrt(end(variances)) for end in (min, max))
@@ -211,7 +216,7 @@ def budget_of(typed: TypedBudget, base: Plan) -> Budget:
         return Budget(epsilon=number(typed.epsilon, "epsilon", "1"), delta=delta)
     target = number(typed.accuracy, "accuracy", "45")
     if target <= 0:
-        raise BudgetError(f"accuracy: ± {shown(target)} people: expected a number above 0, such as 45")
+        raise BudgetError(f"accuracy: ± {shown(target)}: expected a number above 0, such as 45")
     return budget_for_margin(base, target, delta)
 
 
@@ -246,7 +251,7 @@ def budget_for_margin(base: Plan, target: float, delta: float) -> Budget:
         epsilon = float(f"{math.ceil(math.exp(at) * 10.0**digits) / 10.0**digits:.{WRITTEN_DIGITS}g}")
         if excess(math.log(epsilon)) <= 0 and not _too_narrow(base, epsilon, delta):
             return Budget(epsilon=epsilon, delta=delta)
-    raise BudgetError(f"± {noise_text(target)} people: no budget reaches that; allow a larger error")
+    raise BudgetError(f"± {noise_text(target)}: no budget reaches that; allow a larger error")
 
 
 def _too_narrow(base: Plan, epsilon: float, delta: float) -> bool:

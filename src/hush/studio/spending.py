@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -92,6 +93,7 @@ class ShownSpending:
     ledger: Path
     dataset: str
     cap: Budget | None  # of a new ledger, or of people that are new to it
+    left: Fraction | None  # in the ledger; None if it does not know these people
     seen: str  # the project without its releases
     work: Callable[[], SpendingWork]
     script: str = ""
@@ -174,6 +176,11 @@ class Spending:
                 raise SpendingRefused(
                     f"another release was called {shown.name} in the meantime; nothing was spent. Look at what would "
                     "be spent now"
+                )
+            books = {book.dataset: book for book in Ledger.open_all(shown.ledger)} if shown.ledger.exists() else {}
+            if (books[shown.dataset].remaining if shown.dataset in books else None) != shown.left:
+                raise SpendingRefused(
+                    "the ledger changed after this was shown; nothing was spent. Look at what would be spent now"
                 )
             if shown.cap is not None:
                 Ledger.create(shown.ledger, shown.cap, dataset=shown.dataset)
