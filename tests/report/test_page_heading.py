@@ -99,7 +99,7 @@ def test_the_promise_names_units_and_replaced_records(make: Callable[..., Releas
     assert "which of two records that person has" in promise(release)
     assert promise(release).endswith(
         "The promise is to one patient, with up to 4 rows of theirs; their other rows were left out. How many rows "
-        "were left out is not in this release; `hush schema check SCHEMA DATA` shows the owner."
+        "were left out is not in this release."
     )
 
 

@@ -6,6 +6,9 @@ import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
@@ -345,3 +348,43 @@ def test_a_missing_step_is_linked_and_all_problems_are_named(owner: Visitor) -> 
         assert '<a href="/columns">Go to Columns</a>' in body
     refused = owner.fill("/columns", {"c1-discover": "yes", "action": "next"})
     assert {"'sex'", "'region'", "'visited'"} <= set(re.findall("'[a-z]+'", refused.page.alerts[0]))
+
+
+def test_a_project_that_was_spoiled_is_named_by_every_action(owner: Visitor, studio: OwnerStudio) -> None:
+    studio.project.path.write_text("{")
+    for path in ("/columns", "/data", "/spend"):
+        reply = owner.post(path, {"location": "people.csv"})
+        assert reply.status == 400
+        assert "is no project of hush studio" in reply.page.alerts[0]
+
+
+def test_folders_of_parquet_are_listed_and_tables_of_a_database_are_named(tmp_path: Path) -> None:
+    for part in range(2):
+        (tmp_path / "visits").mkdir(exist_ok=True)
+        pyarrow.parquet.write_table(pa.table({"age": [1, 2]}), tmp_path / "visits" / f"{part}.parquet")
+    (tmp_path / "empty").mkdir()
+    with duckdb.connect(str(tmp_path / "clinic.duckdb")) as database:
+        database.execute("CREATE TABLE first AS SELECT 1 AS age; CREATE TABLE second AS SELECT 2 AS age")
+    with running(OwnerStudio(tmp_path)) as visitor:
+        listed = visitor.enter().get("/data").body.decode()
+        assert 'value="visits"' in listed
+        assert 'value="empty"' not in listed
+        assert visitor.fill("/data", {"file": "visits"}).location == "/columns"
+        page = visitor.fill("/data", {"location": "clinic.duckdb"}).page
+        assert "say which table under \"Table or sheet\": it has 'first', 'second'" in page.alerts[0]
+
+
+def test_entries_of_a_discovery_stay_folded_away(owner: Visitor, studio: OwnerStudio) -> None:
+    describe_people(owner)
+    owner.fill("/columns", {"c1-bins": "", "c1-more": "starts = [0, 50]"})
+    assert '<details class="toml"><summary>further settings (some are set)' in owner.get("/columns").body.decode()
+    owner.fill("/columns", {"c1-more": "starts = ["})
+    assert '<details class="toml" open="open">' in owner.get("/columns").body.decode()
+
+
+def test_rows_of_people_with_several_are_not_called_people(owner: Visitor) -> None:
+    describe_people(owner)
+    assert "people on a count of" in owner.get("/confirm").page.text
+    owner.fill("/people", {"max_rows": "3"})
+    assert "rows on a count of" in owner.get("/confirm").page.text
+    assert "± this many rows" in owner.get("/budget").page.text

@@ -195,6 +195,10 @@ def test_the_description_lists_every_address_of_the_api(visitor: Visitor, app: P
         assert path in visitor.get("/api").page.text
 
 
+def test_only_a_request_with_a_body_is_said_to_have_one(visitor: Visitor) -> None:
+    assert visitor.get("/api").body.decode().count("JSON body") == 1
+
+
 def test_answers_are_kept_and_parameters_that_mean_nothing_are_ignored(visitor: Visitor, app: PublicApp) -> None:
     first = asked(visitor, "sql", query="SELECT COUNT(*) FROM t WHERE age > 77")
     before = app.desk.kept_bytes

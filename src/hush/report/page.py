@@ -19,7 +19,7 @@ from hush.core.errors import HushError, shown
 from hush.core.rational import shown_up
 from hush.files.atomic_write import write_whole
 from hush.privacy.sensitivity import Neighbours
-from hush.release.statement import LEFT_OUT, STAMP
+from hush.release.statement import STAMP
 from hush.render.html_page import fact_list, page_html
 from hush.render.labels import named, readable
 from hush.render.markup import Markup, join, lines, tag
@@ -295,7 +295,10 @@ def promise(release: Release) -> str:
     else:
         rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows:,} rows"
         name = readable(unit.column, 60)
-        whose = f"The promise is to one {name}, with up to {rows} of theirs; their other rows were left out. {LEFT_OUT}"
+        whose = (
+            f"The promise is to one {name}, with up to {rows} of theirs; their other rows were left out. How many rows "
+            "were left out is not in this release."
+        )
     return text + weak + whose
 
 

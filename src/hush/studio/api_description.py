@@ -126,7 +126,8 @@ def api_page(description: dict[str, Any]) -> Markup:
     for path, methods in description["paths"].items():
         for method, operation in methods.items():
             names = ", ".join(parameter["name"] for parameter in operation["parameters"])
-            listed.append((tag("code", f"{method.upper()} {path}"), operation["summary"], names or "JSON body"))
+            given = names or ("JSON body" if "requestBody" in operation else "")
+            listed.append((tag("code", f"{method.upper()} {path}"), operation["summary"], given))
     example = f'curl -G http://HOST{PREFIX}/sql --data-urlencode "query=SELECT COUNT(*) FROM t"'
     return join(
         tag("p", "Every answer is JSON with estimates, standard errors and intervals. Asking costs no privacy."),

@@ -228,6 +228,8 @@ def row_of(index: int, draft: ColumnDraft, known: ColumnState) -> Markup:
         aria_label=f"Further entries of {name}",
         spellcheck="false",
     )
+    further = "further settings" + " (some are set)" * bool(draft.more)
+    unread = draft.more and known.state == "unfinished"
     options = [
         _tick(f"{key}-missing", "may be empty", draft.missing, f"Cells of {name} may be empty"),
         _tick(
@@ -239,7 +241,7 @@ def row_of(index: int, draft: ColumnDraft, known: ColumnState) -> Markup:
         ),
         _tick(f"{key}-other", "other values", draft.other, f"Count unknown values of {name} as other", "categorical"),
         _tick(f"{key}-discover", "discover", draft.discover, f"Find bounds or values of {name} privately"),
-        tag("details", tag("summary", "TOML"), more, class_="toml", open="open" if draft.more else None),
+        tag("details", tag("summary", further), more, class_="toml", open="open" if unread else None),
     ]
     state = tag("span", STATE_WORDS[known.state], class_=f"state {known.state.replace(' ', '-')}")
     return tag(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
 from starlette.datastructures import FormData
 from starlette.responses import HTMLResponse, Response
 
@@ -12,6 +17,7 @@ from hush.studio.layout import button, form, hidden, select, text_field
 from hush.studio.owner import DATA_ENDINGS, LEDGER_NAME, OwnerStudio, without_password
 
 MOST_FILES = 100  # of the folder that are listed
+IN_PROGRAMS = "with table= (on the command line --table)"  # how a table is named elsewhere
 PRIVATE_UNTIL_RELEASED = (
     "hush reads the names and the declared types of the columns, and no row. Rows are first read when you confirm a "
     "release."
@@ -31,7 +37,9 @@ def show_data(studio: OwnerStudio, message: str | None = None, typed: tuple[str,
     if files:
         picker = tag(
             "div",
-            tag("label", f"A file in the folder {studio.folder.name or studio.folder}", for_="file"),
+            tag(
+                "label", f"A file, or a folder of Parquet files, in {studio.folder.name or studio.folder}", for_="file"
+            ),
             select("file", listed, picked, id="file"),
             class_="field",
         )
@@ -89,14 +97,25 @@ def save_data(studio: OwnerStudio, fields: FormData) -> Response:
         studio.choose(location, table, str(fields.get("password", "")))
     except HushError as error:
         kept, _ = without_password(location)
-        return HTMLResponse(show_data(studio, str(error), (kept, table)), status_code=400)
+        words = str(error).replace(IN_PROGRAMS, 'under "Table or sheet"')
+        return HTMLResponse(show_data(studio, words, (kept, table)), status_code=400)
     return back_to("/columns")
 
 
 def data_files(studio: OwnerStudio) -> list[str]:
-    """The names of files in the folder that may hold a table; the ledger holds none."""
+    """The names of files in the folder that may hold a table, and of folders of Parquet; the ledger holds none."""
     try:
-        names = sorted(path.name for path in studio.folder.iterdir() if path.is_file())
+        paths = sorted(studio.folder.iterdir())
+        names = [path.name for path in paths if path.name.lower().endswith(DATA_ENDINGS) or holds_parquet(path)]
     except OSError:
         return []
-    return [name for name in names if name.lower().endswith(DATA_ENDINGS) and name != LEDGER_NAME][:MOST_FILES]
+    return [name for name in names if name != LEDGER_NAME][:MOST_FILES]
+
+
+def holds_parquet(path: Path) -> bool:
+    """Whether a folder has a file of Parquet among its first entries."""
+    if not path.is_dir() or path.name.startswith("."):
+        return False
+    with suppress(OSError), os.scandir(path) as entries:
+        return any(entry.name.endswith(".parquet") for entry in islice(entries, MOST_FILES))
+    return False
