@@ -3,28 +3,34 @@
 import io
 import json
 import socket
+import time
 import urllib.parse
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
 
 import hush
+import hush.studio.public_app as public_app_module
 from hush.core.errors import QueryError, SizeError
 from hush.schema import Integer
-from hush.studio.owner_app import bound_socket
+from hush.studio.owner_app import bound_socket, server_config
 from hush.studio.public_app import (
-    MOST_BODY_BYTES,
     PublicApp,
     PublicLimits,
     PublicRelease,
     public_app,
     public_server,
 )
-from hush.studio.public_limits import PromptConnection
+from hush.studio.public_limits import MOST_BODY_BYTES, HeldConnections, PromptConnection
 from studio_visitor import Reply, Visitor, serving
 
 LIMITS = PublicLimits(most_rows=500, requests_per_second=0)
@@ -121,7 +127,8 @@ def test_large_tables_are_refused_before_they_are_worked_out(visitor: Visitor) -
     assert (reply.status, "cells" in json.loads(reply.body)["error"]) == (400, True)
 
 
-def test_names_in_brackets_and_long_lists_do_not_pass_the_bounds() -> None:
+def test_names_in_brackets_and_long_lists_do_not_pass_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(public_app_module, "MOST_ANSWER_NUMBERS", 50_000)
     sizes = {"hours a year": 2000, "days a year": 400, "weeks off": 10}
     schema = hush.Schema([Integer(name=name, low=0, high=size - 1) for name, size in sizes.items()])
     rows = pa.table({name: [1, 2, 3] for name in sizes})
@@ -133,13 +140,15 @@ def test_names_in_brackets_and_long_lists_do_not_pass_the_bounds() -> None:
     ten = ", ".join(["COUNT(*)"] * 10)
     with pytest.raises(QueryError, match="lists 10 numbers for each of 800,000 cells"):
         public.sql({"query": f"SELECT {ten} FROM t GROUP BY [hours a year], [days a year]"})
-    for times, words in ((10, None), (300, "the answer has 2,000 rows: at most 1,666 are sent")):
+    for times, words in ((10, None), (30, "the answer has 2,000 rows: at most 1,666 are sent")):
         query = {"query": f"SELECT {', '.join(['COUNT(*)'] * times)} FROM t GROUP BY [hours a year]"}
         if words is None:
             assert public.sql(query).status == 200
             continue
         with pytest.raises(SizeError, match=words):
             public.sql(query)
+    with pytest.raises(QueryError, match="lists 31 things"):
+        public.sql({"query": f"SELECT {', '.join(['MEDIAN([hours a year])'] * 31)} FROM t"})
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", '{"query": 3, "else": 1}', "[" * 5000])
@@ -217,11 +226,49 @@ def test_visitors_who_ask_too_often_are_told_to_wait(folder: Path) -> None:
     assert int(replies[-1].headers["retry-after"]) > 0
 
 
-def test_visitors_who_send_no_request_do_not_keep_others_out(app: PublicApp, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_visitor_holds_only_a_share_of_the_connections(folder: Path) -> None:
+    app = public_app(folder / "people.hush", limits=PublicLimits(most_connections=20))
+    listening = bound_socket(0)
+    with serving(public_server(app), listening) as port:
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]
+        assert Visitor(port).get("/style.css").status == 429
+        held.pop().close()
+        end = time.monotonic() + 20
+        while (status := Visitor(port).get("/style.css").status) == 429 and time.monotonic() < end:
+            time.sleep(0.02)
+        assert status == 200
+        held.pop().close()
+    app.desk.close()
+
+
+def test_a_visitor_who_does_not_read_an_answer_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PromptConnection, "seconds", 0.05)
+    monkeypatch.setattr(PromptConnection, "most_looks", 4)
+
+    async def long_answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(64):
+            await send({"type": "http.response.body", "body": b"x" * 2**20, "more_body": True})
+
+    held = HeldConnections(1)
+    config: Any = server_config(long_answer)
+    config.http = partial(PromptConnection, held=held)
+    listening = bound_socket(0)
+    with serving(uvicorn.Server(config), listening) as port:
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            end = time.monotonic() + 20
+            while not held.take("127.0.0.1") and time.monotonic() < end:
+                time.sleep(0.02)
+        assert time.monotonic() < end
+
+
+def test_visitors_who_send_no_request_do_not_keep_others_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PromptConnection, "seconds", 0.2)
     listening = bound_socket(0)
     body = b"POST /api/v1/sql HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"
-    with serving(public_server(app, most_connections=4), listening) as port:
+    app = public_app(folder / "people.hush", limits=replace(LIMITS, most_connections=4))
+    with serving(public_server(app), listening) as port:
         for begun in (b"", b"GET / HT", body):
             held = [socket.create_connection(("127.0.0.1", port)) for _ in range(6)]
             for connection in held:

@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
 from hush.core.errors import QueryError
-from hush.studio.public_limits import MOST_VISITORS, AnswerDesk, KeptAnswer, RequestRate, TooBusy
+from hush.studio.public_limits import MOST_VISITORS, WORK_FACTOR, AnswerDesk, KeptAnswer, RequestRate, TooBusy
 
 
 def answer(size: int) -> KeptAnswer:
@@ -95,3 +96,24 @@ def test_the_rate_forgets_old_visitors_and_never_grows() -> None:
         assert rate.allows(str(visitor), now=1000.0)
     assert not rate.allows(str(MOST_VISITORS + 499), now=1000.0)
     assert len(rate._left) == MOST_VISITORS
+
+
+def test_a_visitor_pays_for_the_work_that_a_question_causes(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([0.0, 0.5, 1.0, 9.0, 10.0, 13.0])  # before and after each work
+    monkeypatch.setattr(time, "thread_time", lambda: next(seconds))
+    rate = RequestRate(per_second=10.0)
+    assert rate.allows("a", now=0.0)
+    before, _ = rate._left["a"]
+    assert rate.worked("a", lambda: "done") == "done"
+    assert rate._left["a"][0] == before - 0.5 * 10.0 * WORK_FACTOR
+    assert rate.allows("a", now=0.0)
+    assert rate.worked("stranger", lambda: "done") == "done"
+
+    def refuse() -> None:
+        raise QueryError("no")
+
+    with pytest.raises(QueryError):  # work that ends in a refusal is work too
+        rate.worked("a", refuse)
+    assert not rate.allows("a", now=0.0)
+    assert rate.allows("b", now=0.0)
+    assert rate.allows("a", now=20.0)

@@ -1,7 +1,7 @@
-"""The public page of a release and its API: read-only, bounded, and unable to reach private data.
+"""The public page of a release and its API: read-only, and unable to reach private data.
 
-A release is public, so this server may be exposed. It opens one file, the release, and writes none. Every request is
-bounded in size and rate (`public_limits.py`); every answer is post-processing of the release.
+A release is public, so this server may be exposed. It opens one file, the release, and writes none. `public_limits.py`
+bounds what a request may ask and how much a visitor may ask for; every answer is post-processing of the release.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from hush.core.errors import HushError, QueryError, SizeError, shown
 from hush.loading import load_release
@@ -27,7 +27,6 @@ from hush.release.release import Release
 from hush.render.labels import readable
 from hush.render.markup import Markup, join, tag
 from hush.report import report_html
-from hush.sql.quoting import bracketed, tokens_of
 from hush.studio.api_description import PREFIX, api_description, api_page
 from hush.studio.explore import (
     DEFAULT_ROWS,
@@ -43,38 +42,41 @@ from hush.studio.explore import (
 )
 from hush.studio.layout import document, notice, outside_page, studio_script, studio_stylesheet
 from hush.studio.owner_app import server_config
-from hush.studio.public_limits import AnswerDesk, KeptAnswer, PromptConnection, RequestRate, TooBusy
+from hush.studio.public_limits import (
+    VISITORS_TO_FILL,
+    AnswerDesk,
+    Bounds,
+    HeldConnections,
+    KeptAnswer,
+    PromptConnection,
+    RequestRate,
+    TooBusy,
+    problem,
+    query_problem,
+    selected_of,
+    sql_words,
+    visitor_of,
+)
 from hush.studio.releases_page import MEDIA_TYPES, REPORT_POLICY, asked_table
 
-MOST_BODY_BYTES = 64 * 1024
-LONGEST_ADDRESS = 16 * 1024  # bytes of a query string
-MOST_QUERY_CELLS = 1_000_000  # of the table over all columns that a query names
-MOST_QUERY_NUMBERS = 4_000_000  # cells of that table, times what SELECT lists
 MOST_ANSWER_ROWS = 50_000
 MOST_ANSWER_NUMBERS = 500_000  # rows of an answer, times what SELECT lists
 LARGEST_SEED = 2**32
 HTML, JSON = "text/html; charset=utf-8", "application/json"
-POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-)
-PUBLIC_HEADERS = {
-    "content-security-policy": POLICY,
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-}
-
 
 Work: TypeAlias = Callable[[Mapping[str, str]], "KeptAnswer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicLimits:
-    """What the public page allows: rows at a time, requests of a visitor, questions that wait, memory for answers."""
+    """What the public page allows: rows at a time, requests of a visitor, questions that wait, memory for answers.
+
+    A rate of 0 has no limit for one visitor, such as behind a proxy, where all seem to be one.
+    """
 
     most_rows: int = 100_000
     requests_per_second: float = 20.0
+    most_connections: int = 1000
     most_waiting: int = 200
     kept_megabytes: float = 64.0
 
@@ -91,10 +93,10 @@ class PublicRelease:
         """The page, with the table and the query that were asked."""
         if "sql" in query:
             query = dict(query) | {"sql": query["sql"][: LONGEST_QUERY + 1]}
-            problem = self._too_large(query["sql"])
-            if problem:
+            too_large = query_problem(query["sql"], self.release.schema)
+            if too_large:
                 asked = tag("p", tag("a", "Ask another question", href="/"))
-                return self._page(join(notice(problem), asked), status=400)
+                return self._page(join(notice(too_large), asked), status=400)
         extra = tag(
             "details",
             tag("summary", "Columns"),
@@ -128,9 +130,9 @@ class PublicRelease:
     def sql(self, query: Mapping[str, str]) -> KeptAnswer:
         """The answer to a query."""
         text = needed(query, "query")
-        problem = self._too_large(text)
-        if problem:
-            raise QueryError(problem)
+        too_large = query_problem(text, self.release.schema)
+        if too_large:
+            raise QueryError(too_large)
         return self._answers(self.release.sql(text, level=level_of(query)), selected_of(sql_words(text)))
 
     def rows(self, query: Mapping[str, str]) -> KeptAnswer:
@@ -178,45 +180,6 @@ class PublicRelease:
     def json(value: Any) -> KeptAnswer:
         return KeptAnswer(json.dumps(value, allow_nan=False, ensure_ascii=False).encode(), JSON)
 
-    def _too_large(self, text: str) -> str:
-        """Why a query is not worked out: its text, or the table over all columns that it names, is too large."""
-        if len(text) > LONGEST_QUERY:
-            return f"the query is too long: at most {LONGEST_QUERY:,} characters are possible; shorten it"
-        words = sql_words(text)
-        named, cells = set(words), 1
-        for column in self.release.schema:
-            if not named.isdisjoint((column.name.casefold(), column.source.casefold())):
-                cells *= column.size
-        if cells > MOST_QUERY_CELLS:
-            return (
-                f"the table over the columns of the query has {cells:,} cells: at most {MOST_QUERY_CELLS:,} are worked "
-                "out here; name fewer columns"
-            )
-        if cells * selected_of(words) > MOST_QUERY_NUMBERS:
-            return (
-                f"SELECT lists {selected_of(words):,} numbers for each of {cells:,} cells: at most "
-                f"{MOST_QUERY_NUMBERS:,} numbers are worked out here; select fewer"
-            )
-        return ""
-
-
-def sql_words(text: str) -> list[str]:
-    """The words and marks of a query, in small letters; none if it cannot be read, which its parser refuses."""
-    try:
-        return [token.text.casefold() for token in tokens_of(bracketed(text, tokens_of(text)))]
-    except Exception:  # noqa: BLE001 - sqlglot raises several types; the query itself is refused with its reason later
-        return []
-
-
-def selected_of(words: list[str]) -> int:
-    """At most how many things a query selects: one more than there are commas before the last FROM.
-
-    >>> selected_of(["select", "sex", ",", "count", "(", "*", ")", "from", "t"])
-    2
-    """
-    end = len(words) - words[::-1].index("from") if "from" in words else len(words)
-    return words[:end].count(",") + 1
-
 
 def level_of(query: Mapping[str, str]) -> float:
     """The level of confidence that was asked for."""
@@ -234,6 +197,7 @@ class PublicApp:
         self.public = public
         limits = public.limits
         self.desk = AnswerDesk(most_bytes=int(limits.kept_megabytes * 1e6), most_waiting=limits.most_waiting)
+        self.rate = RequestRate(limits.requests_per_second)
 
     def app(self) -> ASGIApp:
         """The app with its limits."""
@@ -255,7 +219,7 @@ class PublicApp:
         ]
         handlers: Any = {HTTPException: not_found, HushError: refused_question, Exception: bug}
         inner = Starlette(routes=routes, exception_handlers=handlers)
-        return Bounds(inner, RequestRate(public.limits.requests_per_second))
+        return Bounds(inner, self.rate)
 
     def _answer(self, work: Work, *names: str, slow: bool = False) -> Any:
         """An endpoint whose answer is kept by its path and the parameters of these names; it ignores any other."""
@@ -263,14 +227,16 @@ class PublicApp:
         async def endpoint(request: Request) -> Response:
             given = request.query_params
             query = {name: given[name] for name in names if name in given}
-            return await self._kept(request.url.path, query, work, slow=slow)
+            return await self._kept(request, request.url.path, query, work, slow=slow)
 
         return endpoint
 
-    async def _kept(self, path: str, query: Mapping[str, str], work: Work, *, slow: bool = False) -> Response:
-        """An answer that is kept, or worked out now."""
-        key = f"{path}?{urlencode(sorted(query.items()))}"
-        answer = await self.desk.answer(key, lambda: work(query), slow=slow)
+    async def _kept(
+        self, request: Request, path: str, query: Mapping[str, str], work: Work, *, slow: bool = False
+    ) -> Response:
+        """An answer that is kept, or worked out now at the visitor's expense."""
+        key, visitor = f"{path}?{urlencode(sorted(query.items()))}", visitor_of(request.scope)
+        answer = await self.desk.answer(key, lambda: self.rate.worked(visitor, lambda: work(query)), slow=slow)
         headers = {"cache-control": "public, max-age=3600"}
         if answer.filename:
             headers["content-disposition"] = f'attachment; filename="{answer.filename}"'
@@ -282,13 +248,13 @@ class PublicApp:
         given = request.query_params
         if (table := asked_table(given)) is not None:
             return RedirectResponse(f"/{table}", status_code=303)
-        return await self._kept("/", {n: given[n] for n in ("columns", "sql") if n in given}, self.public.page)
+        return await self._kept(request, "/", {n: given[n] for n in ("columns", "sql") if n in given}, self.public.page)
 
     async def _rows(self, request: Request) -> Response:
         given = request.query_params
         query = {name: given[name] for name in ("rows", "seed") if name in given}
         query["form"] = str(request.path_params["form"])
-        return await self._kept(f"{PREFIX}/rows", query, self.public.rows, slow=True)
+        return await self._kept(request, f"{PREFIX}/rows", query, self.public.rows, slow=True)
 
     async def _sql(self, request: Request) -> Response:
         given: Mapping[str, Any] = request.query_params
@@ -300,7 +266,7 @@ class PublicApp:
             if not isinstance(given, dict) or not given.keys() <= {"query", "level"}:
                 raise QueryError('the body: expected {"query": "SELECT ...", "level": 0.95}')
         query = {name: str(given[name]) for name in ("query", "level") if name in given}
-        return await self._kept(f"{PREFIX}/sql", query, self.public.sql)
+        return await self._kept(request, f"{PREFIX}/sql", query, self.public.sql)
 
 
 def needed(query: Mapping[str, str], name: str) -> str:
@@ -309,64 +275,6 @@ def needed(query: Mapping[str, str], name: str) -> str:
         example = {"columns": "columns=age,sex", "query": "query=SELECT COUNT(*) FROM t"}[name]
         raise QueryError(f"{name} is missing; add {example}")
     return query[name]
-
-
-class Bounds:
-    """Refuses what is too large, too fast or not read-only, before the app sees it; adds the security headers."""
-
-    def __init__(self, app: ASGIApp, rate: RequestRate) -> None:
-        self._app = app
-        self._rate = rate
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        refusal = self._refusal(scope)
-        if refusal is not None:
-            await refusal(scope, receive, _marked(send))
-            return
-        read = 0
-
-        async def counted_receive() -> Message:
-            nonlocal read
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > MOST_BODY_BYTES:
-                raise SizeError(f"a body may have at most {MOST_BODY_BYTES:,} bytes; shorten the query")
-            return message
-
-        await self._app(scope, counted_receive, _marked(send))
-
-    def _refusal(self, scope: Scope) -> Response | None:
-        visitor = str((scope.get("client") or ("unknown",))[0])
-        if not self._rate.allows(visitor):
-            return problem(429, "too many requests; ask again in a few seconds", {"retry-after": "5"})
-        if len(scope.get("query_string", b"")) > LONGEST_ADDRESS:
-            return problem(414, "the address is too long; send the query with POST")
-        if scope["method"] not in ("GET", "HEAD", "POST"):
-            return problem(405, "only GET and POST are understood")
-        length = dict(scope["headers"]).get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > MOST_BODY_BYTES:
-            return problem(413, f"a body may have at most {MOST_BODY_BYTES:,} bytes; shorten the query")
-        return None
-
-
-def _marked(send: Send) -> Send:
-    """Add the security headers to an answer."""
-
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in PUBLIC_HEADERS.items():
-                headers.setdefault(name, value)
-        await send(message)
-
-    return sending
-
-
-def problem(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """A refusal for programs."""
-    return JSONResponse({"error": message}, status_code=status, headers=dict(headers or {}))
 
 
 def for_people(request: Request) -> bool:
@@ -406,10 +314,12 @@ def public_app(path: Any, *, title: str | None = None, limits: PublicLimits | No
     return PublicApp(PublicRelease(release, title=title or stem, file_name=str(name), limits=limits or PublicLimits()))
 
 
-def public_server(app: PublicApp, *, most_connections: int = 1000) -> uvicorn.Server:
+def public_server(app: PublicApp) -> uvicorn.Server:
     """The server of a public page."""
-    config = server_config(app.app())
-    config.limit_concurrency = most_connections
+    limits = app.public.limits
+    config: Any = server_config(app.app())
+    config.limit_concurrency = limits.most_connections
     config.timeout_keep_alive = 15
-    config.http = PromptConnection
+    of_one = limits.most_connections // VISITORS_TO_FILL if limits.requests_per_second else 0
+    config.http = partial(PromptConnection, held=HeldConnections(of_one))
     return uvicorn.Server(config)
