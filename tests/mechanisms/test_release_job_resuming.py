@@ -12,10 +12,10 @@ import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.core.constraints import Constraint
 from hush.core.errors import ArchiveError, BudgetError, DataError, InterruptedRelease, LedgerError, QueryError
-from hush.mechanisms import AIM, MST, MWEM, DualQuery, Independent, PrivBayes, PrivMRF, PrivSyn, Scout
+from hush.mechanisms import AIM, MST, MWEM, Direct, DualQuery, Independent, PrivBayes, PrivMRF, PrivSyn, Residual, Scout
 from hush.mechanisms.candidates import MisfitScorer
 from hush.mechanisms.plan import Plan
-from hush.mechanisms.release_job import ReleaseJob
+from hush.mechanisms.release_job import ReleaseJob, finished
 from hush.privacy.account import used_up
 from hush.privacy.events import GaussianEvent, price
 from hush.privacy.exact_sampling import NotPrivateEntropy
@@ -177,6 +177,40 @@ def test_a_killed_run_goes_on_from_its_file(tmp_path: Path) -> None:
     assert total == price(whole.statement.event).rho
     assert used_up(BUDGET.limit - total, BUDGET.limit)
     assert len(hush.load(file).noisy_tables) == len(whole.noisy_tables)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("mechanism", [Residual(), Direct()])
+@pytest.mark.parametrize("shares", [0.0, 1.0])
+def test_a_run_with_one_charge_keeps_what_it_measured_before_it_was_killed(
+    mechanism: Residual | Direct, shares: float, tmp_path: Path
+) -> None:
+    """Cut off after the last table it is complete; cut off before, the tables that lack are never drawn again."""
+    file, ledger = tmp_path / "part.hush", tmp_path / "budget.db"
+
+    def kill(share: float) -> None:
+        if share >= shares:
+            raise Killed
+
+    with pytest.raises(Killed):
+        mechanism.plan(WORKLOAD, BUDGET).release(TABLE, ledger=ledger, checkpoint=file, progress=kill)
+    kept = hush.load(file)
+    assert isinstance(kept, hush.Release)
+    assert not kept.complete
+    before = Ledger.open(ledger).head
+    whole = finished(kept)
+    if shares < 1.0:
+        assert whole is None
+        with pytest.raises(BudgetError, match="cannot be resumed"):
+            ReleaseJob.resumed(kept, ledger=ledger)
+    else:
+        assert whole is not None
+        assert whole.complete
+        whole.save(tmp_path / "whole.hush")
+        again = hush.load(tmp_path / "whole.hush")
+        assert isinstance(again, hush.Release)
+        np.testing.assert_array_equal(again.counts(("a", "b")), kept.counts(("a", "b")))
+        assert finished(whole) is None
+    assert Ledger.open(ledger).head == before
 
 
 @pytest.mark.parametrize("choice", [1, 2])

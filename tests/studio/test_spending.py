@@ -12,11 +12,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import hush
 from hush.core.errors import HushError
 from hush.mechanisms.plan import Plan
-from hush.mechanisms.release_job import partial_file
+from hush.mechanisms.release_job import ReleaseJob, partial_file
 from hush.privacy.events import ComposedEvent, SelectionEvent
 from hush.privacy.ledger.ledger_chain import CHARGE
 from hush.studio.owner import OwnerStudio
@@ -310,3 +311,26 @@ def test_a_file_that_is_no_ledger_can_be_put_right(owner: Visitor, name: str) ->
     assert owner.get("/budget/effect").status == 200
     assert owner.fill("/budget", {"ledger": ""}).location == "/confirm"
     assert "/spend" in [form.action for form in owner.get("/confirm").page.forms]
+
+
+def test_a_release_that_was_measured_and_killed_before_its_end_is_finished_for_nothing(
+    owner: Visitor, studio: OwnerStudio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single charge leaves its partial file behind if the process ends between the last table and the release."""
+    monkeypatch.setattr(ReleaseJob, "_save", lambda job, release: None)
+    address = owner.post("/spend", {"token": token_of(owner)}).location
+    assert ended(owner, address) == "done"
+    monkeypatch.undo()
+    assert partial_file(tmp_path / "people-1.hush").exists()
+    entry = studio.state.entry("people-1.hush")
+    studio.project.put_entry(structs.replace(entry, state="interrupted", message="the server was stopped"))
+    studio.spending.running = None
+    page = owner.get(address).page
+    assert "All was measured, and nothing more is charged" in page.alerts[0]
+    assert owner.post(address.replace("/progress", "/resume"), {}).status == 303
+    assert "The release is complete" in owner.get(address).page.text
+    done = hush.load(tmp_path / "people-1.hush")
+    assert isinstance(done, hush.Release)
+    assert done.complete
+    assert not partial_file(tmp_path / "people-1.hush").exists()
+    assert charges(tmp_path) == ["people-1.hush"]

@@ -11,6 +11,7 @@ import os
 import shlex
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from hush.tables.table import Table
 
 State = Literal["ready", "running", "interrupted", "failed", "done"]
+SAVING_SHARE = 0.1  # of the time of a single-charge run that may go into saving its tables so far
 NOTHING_SPENT = "the job was stopped before its first charge; nothing was spent"
 
 
@@ -68,13 +70,13 @@ class ReleaseJob:
 
     `ledger` is a file that records every charge for good; a new one is created with the plan's budget as its cap.
     `name` is what the ledger calls the release. With `output` the release is written there, and an adaptive run saves
-    its measurements in `partial` as it goes. `force` overwrites the partial file of an earlier run, which is refused
-    otherwise. `resume` is an interrupted release of the same plan: its measurements are paid for and kept, and only the
-    rest of the budget is spent. A schema that was drafted from private data is refused, unless `schema_is_public`
-    asserts that its levels and rules are public; the release is then stamped as not private. With
-    `within` the charges go to that account, whose budget this release shares with others, and which charges the ledger.
-    `evidence` are noisy tables of the same rows that were paid for before, such as those of a discovery; `scout` fits
-    its model to them as well. `entropy` is for tests.
+    its measurements in `partial` as it goes; a run with a single charge does if `checkpoint` names a file. `force`
+    overwrites the partial file of an earlier run, which is refused otherwise. `resume` is an interrupted release of the
+    same plan: its measurements are paid for and kept, and only the rest of the budget is spent. A schema that was
+    drafted from private data is refused, unless `schema_is_public` asserts that its levels and rules are public; the
+    release is then stamped as not private. With `within` the charges go to that account, whose budget this release
+    shares with others, and which charges the ledger. `evidence` are noisy tables of the same rows that were paid for
+    before, such as those of a discovery; `scout` fits its model to them as well. `entropy` is for tests.
 
     Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows. All checks come
     before the first charge.
@@ -176,8 +178,12 @@ class ReleaseJob:
         """Spend the account, infer and save; keep what was paid for if the run is stopped."""
 
         # After every measurement: keep what is paid for, report, and stop if asked to.
+        saving = 0.0  # when the next save is due; a run that chooses by what it measured saves every table
+
         def watch(played: Round | None, share: float) -> None:
-            if self.partial is not None:
+            nonlocal saving
+            start = time.monotonic()
+            if self.partial is not None and (self.plan.adaptive or start >= saving or share >= 1):
                 try:
                     release_so_far(complete=False).save(self.partial, overwrite=True)
                 except ArchiveError as error:  # such as a full disk
@@ -187,6 +193,7 @@ class ReleaseJob:
                         f"{error}; what was measured is paid for, and this error has it in its attribute release",
                         release=stopped,
                     ) from None
+                saving = start + (time.monotonic() - start) / SAVING_SHARE
             self._update(spent=min(share, 1.0), kept=self.partial is not None)
             if progress is not None:
                 progress(min(share, 1.0))
@@ -338,6 +345,19 @@ class ReleaseJob:
             release.save(rescue, overwrite=True)
             self._update(state="failed")
             raise ArchiveError(f"{error}; the budget is spent, and the release is kept in {rescue}") from None
+
+
+def finished(release: Release) -> Release | None:
+    """A release with a single charge that was cut off after its last noisy table, as complete; None if tables lack.
+
+    Privacy: post-processing. Tables that lack are never measured under the old charge, since their noise may have been
+    drawn before the end.
+    """
+    if release.complete or not release.record.charged_at_once:
+        return None
+    parts = ("mechanism", "schema", "workload", "statement", "record", "settings")
+    whole = Release(**{name: getattr(release, name) for name in parts})
+    return whole if whole.inconsistency() is None else None
 
 
 def measure_sums(session: Session) -> None:

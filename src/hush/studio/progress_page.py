@@ -11,7 +11,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response, StreamingResponse
 
 from hush.core.errors import HushError
-from hush.mechanisms.release_job import partial_file
+from hush.mechanisms.release_job import finished, partial_file
 from hush.privacy.ledger import Ledger
 from hush.privacy.ledger.ledger_chain import CHARGE
 from hush.render.labels import readable
@@ -99,6 +99,9 @@ def ended_markup(studio: OwnerStudio, entry: ReleaseEntry, status: Running) -> M
         words += [MEASURED_KEPT, "Going on spends only the rest of its budget."]
         actions.append(form(f"/releases/{entry.name}/resume", button("Go on with this release", id="resume")))
         actions.append(tag("p", tag("a", "Explore what was measured", href=f"/releases/{entry.name}")))
+    elif kept is not None and (kept.complete or finished(kept) is not None):
+        words += ["All was measured, and nothing more is charged."]
+        actions.append(form(f"/releases/{entry.name}/resume", button("Finish this release", id="resume")))
     elif kept is not None:
         words += [MEASURED_KEPT, "Its budget was charged once."]
         actions.append(tag("p", tag("a", "Explore what was measured", href=f"/releases/{entry.name}")))

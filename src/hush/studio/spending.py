@@ -27,7 +27,7 @@ from msgspec import structs
 
 from hush.core.errors import HushError, InterruptedRelease
 from hush.loading import load
-from hush.mechanisms.release_job import JobStatus, ReleaseJob, partial_file
+from hush.mechanisms.release_job import JobStatus, ReleaseJob, finished, partial_file
 from hush.privacy.ledger import Ledger
 from hush.release.release import Release
 from hush.studio.project import EntryState, Project, ProjectFile, ReleaseEntry, digest, process_name
@@ -105,7 +105,8 @@ def release_spending(planned: Planned, rows: Callable[[Callable[[float], None]],
 
     def work() -> SpendingWork:
         options = {name: shown[name] for name in ("output", "ledger", "dataset", "name")}
-        return ReleaseWork(ReleaseJob(planned.plan, **options), rows)
+        checkpoint = partial_file(shown["output"])
+        return ReleaseWork(ReleaseJob(planned.plan, checkpoint=checkpoint, **options), rows)
 
     return ShownSpending(budget=planned.plan.budget, work=work, **shown)
 
@@ -207,12 +208,16 @@ class Spending:
         state = self._project.read()
         entry = state.entry(name)
         release = self.kept(entry)
-        if release is None or not release.bounded:
+        output = self._project.file_of(entry)
+        if release is not None and (whole := finished(release)) is not None:
+            whole.save(output, overwrite=True)
+            partial_file(output).unlink(missing_ok=True)
+            release = whole
+        if release is None or not (release.bounded or release.complete):
             raise SpendingRefused(f"nothing of {name} was kept that could be continued; plan another release")
         if release.complete:
             self._project.put_entry(structs.replace(entry, state="done", message=""))
             return
-        output = self._project.file_of(entry)
         job = ReleaseJob.resumed(release, output=output, ledger=entry.ledger, dataset=entry.dataset, name=entry.name)
         self.go_on(entry, ReleaseWork(job, partial(self._open_table, state, release.schema)))
 
