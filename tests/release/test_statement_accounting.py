@@ -14,6 +14,7 @@ import pytest
 import hush
 from hush import Budget, Domain, Neighbours, Workload, queries
 from hush.core.errors import ArchiveError, InterruptedRelease
+from hush.core.unit import ROW
 from hush.files.archive import ArchiveReader, write_archive
 from hush.mechanisms import (
     AIM,
@@ -39,6 +40,7 @@ from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import BUILT_IN
 from hush.mechanisms.release_job import ReleaseJob, partial_file
 from hush.privacy.events import (
+    ComposedEvent,
     GaussianEvent,
     LaplaceEvent,
     NoisyChoiceEvent,
@@ -48,7 +50,7 @@ from hush.privacy.events import (
     price,
 )
 from hush.privacy.sensitivity import sensitivity
-from hush.release.statement import event_parts, measured_event, unmatched
+from hush.release.statement import Statement, event_parts, measured_event, unmatched
 from hush.schema import Unit
 from hush.strategies.select_residual import select_residual
 from hush.testing import TinyTable
@@ -345,3 +347,20 @@ def test_what_the_gate_charged_is_what_is_accounted() -> None:
         }
         assert noise == {event: count for event, count in stated.items() if not isinstance(event, SelectionEvent)}
         assert np.sum(list(noise.values())) == release.record.tables
+
+
+def test_a_release_of_every_pair_of_a_hundred_columns_can_be_read_again() -> None:
+    """Every table has a noise of its own, so no two costs share a denominator; reading them takes under a second."""
+    variances = [Fraction(2 * k + 2**36 + 1, 2**25) for k in range(4950)]
+    event = compose([GaussianEvent(variance, Fraction(20)) for variance in variances])
+    statement = Statement(budget=Budget(rho=5.0), neighbours=Neighbours.ADD_REMOVE, unit=ROW, event=event, seeded=False)
+    assert Statement.from_dict(statement.to_dict()) == statement
+
+
+def test_a_statement_whose_costs_would_take_days_to_add_up_is_refused() -> None:
+    variances = [Fraction(10**300 + k, 10**290 + 1) for k in range(3000)]
+    event = ComposedEvent(tuple((GaussianEvent(variance, Fraction(1)), 1) for variance in variances))
+    statement = Statement(budget=Budget(rho=5.0), neighbours=Neighbours.ADD_REMOVE, unit=ROW, event=event, seeded=False)
+    body = statement.to_dict()
+    with pytest.raises(ArchiveError, match="privacy statement cannot be read"):
+        Statement.from_dict(body)

@@ -58,7 +58,7 @@ ROUNDING_SLACK = Fraction(1, 10**9)  # other machines may round the last digits 
 LARGEST_EPSILON = 2**64  # of a choice; larger ones do not fit a float
 LONGEST_TEXT = 4096  # characters of a fraction in a file; hush writes a few dozen
 MOST_EVENTS = 2**40  # of one kind in a file; a release measures at most some millions of tables
-LONGEST_SUM = 2**16  # bits of the denominators of all costs; hush writes powers of two, which share a few dozen
+LONGEST_SUM = 2**21  # bits of the denominators of all costs: those of 50,000 different noises, added up in seconds
 
 
 class UnitFile(Stored):
