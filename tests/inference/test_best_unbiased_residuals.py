@@ -2,6 +2,7 @@
 
 import itertools
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hush.core.arrays import Floats
 from hush.core.domain import Clique, Domain
 from hush.core.errors import DataError, WorkloadError
 from hush.inference.best_unbiased import UnbiasedEstimates
+from hush.inference.residual_estimates import NoisySource, ResidualEstimates
 from hush.linops import AllRange, Identity, Prefix
 from hush.models.fit_arguments import estimate_total
 from hush.privacy.gate import MarginalQuery
@@ -215,3 +217,18 @@ def test_a_plain_residual_is_the_table_without_its_means(clique: Clique) -> None
     assert is_residual(query)
     assert not is_residual(MarginalQuery(clique))
     assert not is_residual(None)
+
+
+def test_the_error_of_a_cell_looks_at_the_residuals_of_its_own_subsets_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of residuals a few count; the tests above show that the law is the same."""
+    looked, original = [], ResidualEstimates._part
+
+    def part(self: ResidualEstimates, source: NoisySource, *how: Any) -> Any:
+        looked.append(source.clique)
+        return original(self, source, *how)
+
+    monkeypatch.setattr(ResidualEstimates, "_part", part)
+    alone = [(clique, 2.0) for clique in INSIDE if len(clique) in (1, 2)]
+    estimates = UnbiasedEstimates(DOMAIN, measured([((), 1.0)], alone, 1))
+    estimates.error_law(("a", "b"), np.ones((2, 3)))
+    assert sorted(looked) == [(), ("a",), ("a", "b"), ("b",)]

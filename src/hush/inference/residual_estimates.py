@@ -277,9 +277,12 @@ class ResidualEstimates:
         sets = list(zip(self.strategy.closure.subsets(ordered).tolist(), subset_levels(len(ordered)), strict=True))
         if self._sources is None:
             return set_law(self.answers, {index: np.asarray(extended[levels]) for index, (_, levels) in sets})
+        # A residual source is noise of its own set alone, so of thousands only those of subsets of the clique count.
+        coefficients_of = [(index, mask, np.asarray(extended[levels])) for index, (mask, levels) in sets]
         parts = [
-            self._part(source, ordered, [(index, mask, np.asarray(extended[levels])) for index, (mask, levels) in sets])
+            self._part(source, ordered, coefficients_of)
             for source in self._sources
+            if not source.residual or set(source.clique) <= set(ordered)
         ]
         return ErrorLaw(parts, rounding_error(extended, np.ones(1), self._largest))
 
