@@ -33,8 +33,8 @@ ANSWER: dict[str, Any] = {
 
 def api_description(schema: Schema, *, title: str, most_rows: int) -> dict[str, Any]:
     """The API of a release."""
-    sql = {"type": "string", "maxLength": 4096, "examples": ["SELECT COUNT(*) FROM t"]}
-    columns = {"type": "string", "examples": [schema.columns[0].name]}
+    sql = {"type": "string", "minLength": 1, "maxLength": 4096, "examples": ["SELECT COUNT(*) FROM t"]}
+    columns = {"type": "string", "minLength": 1, "examples": [schema.columns[0].name]}
     rows = {"type": "integer", "minimum": 1, "maximum": most_rows, "default": min(DEFAULT_ROWS, most_rows)}
     form = {"type": "string", "enum": ["csv", "parquet"], "default": "csv"}
     seed = {"type": "integer", "minimum": 0, "default": 0}
@@ -114,6 +114,8 @@ def _operation(summary: str, parameters: list[dict[str, Any]], answer: dict[str,
                 "content": binary if answer is None else {"application/json": {"schema": answer}},
             },
             "400": {"description": "The question was refused; the error says what to change.", "content": error},
+            "413": {"description": "The body is too long.", "content": error},
+            "414": {"description": "The address is too long; send the query with POST.", "content": error},
             "429": {"description": "Too many requests of one visitor.", "content": error},
             "503": {"description": "Too many questions wait; ask again later.", "content": error},
         },

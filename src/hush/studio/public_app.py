@@ -261,6 +261,7 @@ class PublicApp:
         if request.method == "POST":
             try:
                 given = json.loads(await request.body())
+                json.dumps(given, ensure_ascii=False).encode()  # refuses halves of characters
             except (ValueError, RecursionError):
                 raise QueryError('the body is no JSON; send {"query": "SELECT ..."}') from None
             if not isinstance(given, dict) or not given.keys() <= {"query", "level"}:

@@ -266,7 +266,7 @@ class Bounds:
         if len(scope.get("query_string", b"")) > LONGEST_ADDRESS:
             return problem(414, "the address is too long; send the query with POST")
         if scope["method"] not in ("GET", "HEAD", "POST"):
-            return problem(405, "only GET and POST are understood")
+            return problem(405, "only GET and POST are understood", {"allow": "GET, HEAD, POST"})
         length = dict(scope["headers"]).get(b"content-length", b"0")
         if not length.isdigit() or int(length) > MOST_BODY_BYTES:
             return problem(413, f"a body may have at most {MOST_BODY_BYTES:,} bytes; shorten the query")
