@@ -299,7 +299,7 @@ async def not_found(request: Request, error: Exception) -> Response:
     words = "there is no such page; / has the release and /api the API" if status == 404 else "not understood"
     if for_people(request):
         return HTMLResponse(outside_page(notice(words), title="No such page"), status_code=status)
-    return problem(status, words)
+    return problem(status, words, getattr(error, "headers", None))
 
 
 async def bug(request: Request, error: Exception) -> Response:

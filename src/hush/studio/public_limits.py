@@ -235,7 +235,7 @@ class AnswerDesk:
 
 
 class Bounds:
-    """Refuses what is too large, too fast or not read-only, before the app sees it; adds the security headers."""
+    """Refuses what is too large or too fast, before the app sees it; adds the security headers."""
 
     def __init__(self, app: ASGIApp, rate: RequestRate) -> None:
         self._app = app
@@ -265,8 +265,6 @@ class Bounds:
             return problem(429, "too many requests; ask again in a few seconds", {"retry-after": "5"})
         if len(scope.get("query_string", b"")) > LONGEST_ADDRESS:
             return problem(414, "the address is too long; send the query with POST")
-        if scope["method"] not in ("GET", "HEAD", "POST"):
-            return problem(405, "only GET and POST are understood", {"allow": "GET, HEAD, POST"})
         length = dict(scope["headers"]).get(b"content-length", b"0")
         if not length.isdigit() or int(length) > MOST_BODY_BYTES:
             return problem(413, f"a body may have at most {MOST_BODY_BYTES:,} bytes; shorten the query")
