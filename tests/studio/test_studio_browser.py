@@ -12,7 +12,7 @@ from browser import Browser
 from hush.studio.owner import OwnerStudio
 from hush.studio.owner_app import bound_socket
 from hush.studio.public_app import public_app, public_server
-from studio_visitor import CODE, running, serving
+from studio_visitor import CODE, running, serving, write_people
 
 pytestmark = pytest.mark.browser
 
@@ -165,6 +165,30 @@ def test_the_whole_way(browser: Browser, folder: Path) -> None:
         browser.go("main .notice a", "/discovery")
         assert "Spend epsilon 0.2 at delta 1e-09 and discover" in browser.run("document.body.textContent")
         check(browser)
+
+
+HIDDEN = """(() => { const part = document.activeElement, box = part.getBoundingClientRect();
+    const over = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+    const bar = over && over.closest(".sticky");
+    return Boolean(bar && !part.closest(".sticky")) || getComputedStyle(part).outlineStyle === "none"; })()"""
+
+
+@pytest.mark.parametrize("width", [400, 1000])
+def test_the_keys_reach_all_columns_and_what_they_reach_is_seen(browser: Browser, tmp_path: Path, width: int) -> None:
+    studio = OwnerStudio(tmp_path)
+    studio.choose(str(write_people(tmp_path / "people.csv")))
+    with running(studio) as visitor:
+        browser.resize(width, 700)
+        browser.open(f"http://127.0.0.1:{visitor.port}/#{CODE}")
+        browser.wait("location.pathname === '/data' && document.readyState === 'complete'")
+        browser.open(f"http://127.0.0.1:{visitor.port}/columns")
+        reached: list[str] = []
+        while "action" not in reached and len(reached) < 100:
+            browser.key("Tab")
+            reached.append(browser.run("document.activeElement.name || document.activeElement.textContent"))
+            assert not browser.run(HIDDEN), reached[-1]
+        assert {"c2-values", "c3-discover", "action"} <= set(reached)
+        assert reached.count("chosen") == 5
 
 
 def test_the_public_page(browser: Browser, folder: Path, tmp_path: Path) -> None:

@@ -334,5 +334,10 @@ def budget_words(budget: Budget) -> str:
 
 
 def share_words(part: Fraction, whole: Fraction) -> str:
-    """A share in percent, rounded to a tenth."""
-    return f"{float(part / whole):.1%}".replace("%", " %")
+    """A share in percent, rounded to a tenth.
+
+    >>> share_words(Fraction(1), Fraction(8)), share_words(Fraction(1), Fraction(10**6))
+    ('12.5 %', 'less than 0.1 %')
+    """
+    share = float(part / whole)
+    return f"{share:.1%}".replace("%", " %") if share == 0 or share >= 0.0005 else "less than 0.1 %"
