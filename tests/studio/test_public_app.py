@@ -161,7 +161,7 @@ def test_sizes_and_methods_are_bounded(visitor: Visitor) -> None:
     assert visitor.get("/?sql=" + "x" * 20_000).status == 414
     for method in ("PUT", "DELETE", "PATCH"):
         refused = visitor.send(method, "/report")
-        assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD")
+        assert (refused.status, set(refused.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
     assert visitor.send("POST", "/report").status == 405
     assert (
         visitor.get("/budget").status == visitor.get("/columns").status == visitor.get("/../etc/passwd").status == 404

@@ -8,7 +8,15 @@ from collections.abc import Callable
 import pytest
 
 from hush.core.errors import QueryError
-from hush.studio.public_limits import MOST_VISITORS, WORK_FACTOR, AnswerDesk, KeptAnswer, RequestRate, TooBusy
+from hush.studio.public_limits import (
+    LONGEST_WAIT,
+    MOST_VISITORS,
+    WORK_FACTOR,
+    AnswerDesk,
+    KeptAnswer,
+    RequestRate,
+    TooBusy,
+)
 
 
 def answer(size: int) -> KeptAnswer:
@@ -99,7 +107,7 @@ def test_the_rate_forgets_old_visitors_and_never_grows() -> None:
 
 
 def test_a_visitor_pays_for_the_work_that_a_question_causes(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = iter([0.0, 0.5, 1.0, 9.0, 10.0, 13.0])  # before and after each work
+    seconds = iter([0.0, 0.5, 1.0, 9.0, 10.0, 99.0])  # before and after each work
     monkeypatch.setattr(time, "thread_time", lambda: next(seconds))
     rate = RequestRate(per_second=10.0)
     assert rate.allows("a", now=0.0)
@@ -116,4 +124,29 @@ def test_a_visitor_pays_for_the_work_that_a_question_causes(monkeypatch: pytest.
         rate.worked("a", refuse)
     assert not rate.allows("a", now=0.0)
     assert rate.allows("b", now=0.0)
-    assert rate.allows("a", now=20.0)
+    assert not rate.allows("a", now=LONGEST_WAIT)
+    assert rate.allows("a", now=LONGEST_WAIT + 0.2)  # however long the work was
+
+
+def test_a_visitor_has_few_slow_questions_at_a_time() -> None:
+    desk, gate = AnswerDesk(most_bytes=10_000, most_waiting=100), threading.Event()
+
+    def wait() -> KeptAnswer:
+        gate.wait(10)
+        return answer(1)
+
+    async def ask() -> None:
+        first = [asyncio.create_task(desk.answer(f"rows {i}", wait, slow=True, visitor="a")) for i in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(TooBusy, match="your last questions"):
+            await desk.answer("rows 3", wait, slow=True, visitor="a")
+        others = [asyncio.create_task(desk.answer("rows 4", wait, slow=True, visitor="b"))]
+        others += [asyncio.create_task(desk.answer("quick", lambda: answer(1), visitor="a"))]
+        others += [asyncio.create_task(desk.answer(f"proxy {i}", wait, slow=True)) for i in range(4)]
+        gate.set()
+        await asyncio.gather(*first, *others)
+        await desk.answer("rows 3", wait, slow=True, visitor="a")
+
+    asyncio.run(ask())
+    assert not desk._slow_of
+    desk.close()

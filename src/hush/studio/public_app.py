@@ -236,7 +236,11 @@ class PublicApp:
     ) -> Response:
         """An answer that is kept, or worked out now at the visitor's expense."""
         key, visitor = f"{path}?{urlencode(sorted(query.items()))}", visitor_of(request.scope)
-        answer = await self.desk.answer(key, lambda: self.rate.worked(visitor, lambda: work(query)), slow=slow)
+        if slow:
+            named = visitor if self.public.limits.requests_per_second else ""
+            answer = await self.desk.answer(key, lambda: work(query), slow=True, visitor=named)
+        else:
+            answer = await self.desk.answer(key, lambda: self.rate.worked(visitor, lambda: work(query)))
         headers = {"cache-control": "public, max-age=3600"}
         if answer.filename:
             headers["content-disposition"] = f'attachment; filename="{answer.filename}"'

@@ -3,7 +3,7 @@
 A release never changes, so an answer is worked out once and kept while there is room. Work is done by two threads: one
 for quick answers and one for slow ones, such as the report, so that nobody waits for somebody else's report. Whoever
 comes while too many wait is told to come back, which keeps memory flat. A visitor pays for requests, and for the
-seconds of work that they cause, and holds only a share of the connections.
+seconds of quick work that they cause, has few slow questions at a time, and holds only a share of the connections.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ MOST_VISITORS = 10_000  # whose requests are counted; the visitor who came longe
 BURST_SECONDS = 10.0  # requests that a visitor may send at once, as seconds of the rate
 SLOW_SHARE = 10  # how many quick questions may wait for each slow one
 BYTES_PER_ENTRY = 512  # of the cache itself, beside the answer
-WORK_FACTOR = 4.0  # a second of work counts as so many seconds of requests: a visitor has a fifth of a thread
+WORK_FACTOR = 2.0  # a second of quick work counts as so many seconds of requests
+LONGEST_WAIT = 5.0  # seconds that a visitor waits at most for what the last work has cost
+MOST_SLOW_OF_ONE = 2  # slow questions of a visitor that wait or are worked on
 VISITORS_TO_FILL = 10  # how many visitors it takes to hold all connections
 MOST_BODY_BYTES = 64 * 1024
 LONGEST_ADDRESS = 16 * 1024  # bytes of a query string
@@ -103,7 +105,7 @@ class RequestRate:
             with self._counting:
                 if visitor in self._left:
                     left, before = self._left[visitor]
-                    self._left[visitor] = (left - cost, before)
+                    self._left[visitor] = (max(left - cost, -LONGEST_WAIT * self._per_second), before)
 
 
 class HeldConnections:
@@ -182,6 +184,7 @@ class AnswerDesk:
         self._kept: OrderedDict[str, KeptAnswer] = OrderedDict()
         self._bytes = 0
         self._waiting = {False: 0, True: 0}  # quick and slow questions
+        self._slow_of = Counter[str]()  # slow questions of each visitor
         self._under_way: dict[str, asyncio.Future[KeptAnswer]] = {}
         self._quick, self._slow = (ThreadPoolExecutor(1, thread_name_prefix="hush answers") for _ in range(2))
 
@@ -197,8 +200,10 @@ class AnswerDesk:
             self._kept.move_to_end(key)
         return answer
 
-    async def answer(self, key: str, work: Callable[[], KeptAnswer], *, slow: bool = False) -> KeptAnswer:
-        """The answer of a key; several who ask for the same wait for one."""
+    async def answer(
+        self, key: str, work: Callable[[], KeptAnswer], *, slow: bool = False, visitor: str = ""
+    ) -> KeptAnswer:
+        """The answer of a key; several who ask for the same wait for one. A visitor with a name has few slow ones."""
         if (kept := self.kept(key)) is not None:
             return kept
         loop = asyncio.get_running_loop()
@@ -206,16 +211,23 @@ class AnswerDesk:
         if future is None:
             if self._waiting[slow] >= (self._most_waiting // SLOW_SHARE if slow else self._most_waiting):
                 raise TooBusy("too many questions wait for an answer; ask again in a few seconds")
+            named = visitor if slow else ""
+            if named and self._slow_of[named] >= MOST_SLOW_OF_ONE:
+                raise TooBusy("your last questions are still worked on; ask again once they are answered")
             self._waiting[slow] += 1
+            self._slow_of[named] += 1
             future = asyncio.ensure_future(loop.run_in_executor(self._slow if slow else self._quick, work))
             self._under_way[key] = future
-            future.add_done_callback(lambda done: self._keep(key, done, slow))
+            future.add_done_callback(lambda done: self._keep(key, done, slow, named))
         return await asyncio.shield(future)
 
-    def _keep(self, key: str, done: asyncio.Future[KeptAnswer], slow: bool) -> None:
+    def _keep(self, key: str, done: asyncio.Future[KeptAnswer], slow: bool, named: str) -> None:
         """Keep an answer that was worked out, and forget older ones to make room."""
         del self._under_way[key]
         self._waiting[slow] -= 1
+        self._slow_of[named] -= 1
+        if not self._slow_of[named]:
+            del self._slow_of[named]
         if done.cancelled() or done.exception() is not None:
             return
         answer = done.result()
