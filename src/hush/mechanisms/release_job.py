@@ -11,7 +11,6 @@ import os
 import shlex
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from hush.tables.table import Table
 
 State = Literal["ready", "running", "interrupted", "failed", "done"]
-SAVING_SHARE = 0.1  # of the time of a single-charge run that may go into saving its tables so far
+SAVED_SHARE = 1 / 8  # of a run with a single charge, after which its tables so far are saved again
 NOTHING_SPENT = "the job was stopped before its first charge; nothing was spent"
 
 
@@ -178,12 +177,11 @@ class ReleaseJob:
         """Spend the account, infer and save; keep what was paid for if the run is stopped."""
 
         # After every measurement: keep what is paid for, report, and stop if asked to.
-        saving = 0.0  # when the next save is due; a run that chooses by what it measured saves every table
+        due = 0.0  # the share at which a run with a single charge saves next; an adaptive one saves every table
 
         def watch(played: Round | None, share: float) -> None:
-            nonlocal saving
-            start = time.monotonic()
-            if self.partial is not None and (self.plan.adaptive or start >= saving or share >= 1):
+            nonlocal due
+            if self.partial is not None and (self.plan.adaptive or share >= min(due, 1.0)):
                 try:
                     release_so_far(complete=False).save(self.partial, overwrite=True)
                 except ArchiveError as error:  # such as a full disk
@@ -193,7 +191,7 @@ class ReleaseJob:
                         f"{error}; what was measured is paid for, and this error has it in its attribute release",
                         release=stopped,
                     ) from None
-                saving = start + (time.monotonic() - start) / SAVING_SHARE
+                due = share + SAVED_SHARE
             self._update(spent=min(share, 1.0), kept=self.partial is not None)
             if progress is not None:
                 progress(min(share, 1.0))

@@ -230,7 +230,7 @@ def save_budget(studio: OwnerStudio, fields: FormData) -> Response:
     state = studio.project.replace_checked(str(fields.get("seen", "")), "budget", typed)
     number(typed.delta, "delta", "1e-9")
     number(typed.epsilon if typed.way == "epsilon" else typed.accuracy, typed.way, "1")
-    if typed.cap:
+    if typed.cap and "cap" in fields:
         number(typed.cap, "cap", "3")
     path = studio.ledger_path(state)
     if not path.parent.is_dir():
