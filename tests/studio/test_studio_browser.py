@@ -12,6 +12,7 @@ from browser import Browser
 from hush.studio.owner import OwnerStudio
 from hush.studio.owner_app import bound_socket
 from hush.studio.public_app import public_app, public_server
+from postgres_server import Server
 from studio_visitor import CODE, running, serving, write_people
 
 pytestmark = pytest.mark.browser
@@ -189,6 +190,42 @@ def test_the_keys_reach_all_columns_and_what_they_reach_is_seen(browser: Browser
             assert not browser.run(HIDDEN), reached[-1]
         assert {"c2-values", "c3-discover", "action"} <= set(reached)
         assert reached.count("chosen") == 5
+
+
+def test_the_whole_way_on_postgresql(browser: Browser, postgres: Server, tmp_path: Path) -> None:
+    with postgres.connect() as connection:
+        connection.execute("DROP TABLE IF EXISTS browser_visits")
+        connection.execute(
+            "CREATE TABLE browser_visits AS SELECT i AS patient_id, (i * 7) % 100 AS age, "
+            "CASE WHEN i % 2 = 0 THEN 'f' ELSE 'm' END AS sex FROM generate_series(1, 400) AS i"
+        )
+    with running(OwnerStudio(tmp_path)) as visitor:
+        base = f"http://127.0.0.1:{visitor.port}"
+        browser.open(f"{base}/#{CODE}")
+        browser.wait("location.pathname === '/data' && document.readyState === 'complete'")
+        browser.resize(1000)
+        browser.type("#location", postgres.address())
+        browser.click("details.more summary")
+        browser.type("#table", "browser_visits")
+        browser.go("form button[type=submit]", "/columns")
+        browser.type("[name=c1-low]", "0")
+        browser.type("[name=c1-high]", "99")
+        browser.type("[name=c1-bins]", "4")
+        browser.type("[name=c2-values]", "f, m")
+        browser.go("[value=next]", "/people")
+        browser.choose("#unit", "patient_id")
+        browser.go("form button[type=submit]", "/questions")
+        browser.go("[value=next]", "/budget")
+        browser.wait("document.querySelector('#effect').textContent.includes('± ')")
+        browser.go("#budget-form > button", "/confirm")
+        check(browser)
+        browser.click("#spend")
+        browser.wait("document.querySelector('#explore')")
+        browser.go("#explore", "/releases")
+        browser.choose("[name=column]", "sex")
+        browser.go("#tables form button", "/releases")
+        assert browser.run("document.querySelectorAll('#table tbody tr').length") >= 2
+        check(browser)
 
 
 def test_the_public_page(browser: Browser, folder: Path, tmp_path: Path) -> None:
