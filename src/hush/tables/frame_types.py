@@ -5,18 +5,24 @@ Privacy: types are public facts, but the categories of a categorical type come f
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 
 from hush.core.errors import DataError
 from hush.tables.dialects.dialect import attempt, is_a
 
-CATEGORY = "category"  # in place of a categorical type, whose categories are those of the rows that are given back
+
+@dataclass(frozen=True, slots=True)
+class Categories:
+    """A categorical type without its categories, and the type of these in pandas: rows get categories of their own."""
+
+    of: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +44,11 @@ class FrameTypes:
         """The types of a frame; what is no frame of pandas or polars gets Arrow tables."""
         if is_a(data, "pandas", "DataFrame"):
             listed = zip(map(str, data.columns), data.dtypes, strict=True)
-            types = {name: CATEGORY if kind.name == CATEGORY else kind for name, kind in listed}
+            types = {n: Categories(k.categories.dtype) if k.name == "category" else k for n, k in listed}
             return cls("pandas", types, {str(label): label for label in data.columns})
         if is_a(data, "polars", "DataFrame"):
             kinds = dict(data.schema)
-            return cls("polars", {n: CATEGORY if str(k).startswith("Categorical") else k for n, k in kinds.items()})
+            return cls("polars", {n: Categories() if str(k).startswith("Categorical") else k for n, k in kinds.items()})
         return cls("pyarrow", {})
 
     def rows_alike(self, rows: pa.Table) -> Any:
@@ -50,18 +56,16 @@ class FrameTypes:
         if self.library == "pandas":
             frame = rows.to_pandas(ignore_metadata=True)
             for name in frame.columns:
-                frame[name] = _pandas_column(frame[name], self.types.get(name))
+                frame[name] = _converted(_in_pandas, frame[name], self.types.get(name))
             frame.columns = [self.labels.get(name, name) for name in frame.columns]
             return frame
         if self.library == "polars":
             import polars as pl
 
             frame = pl.DataFrame(rows)
-            for name in frame.columns:
-                kind = self.types.get(name)
-                with contextlib.suppress(DataError):  # values that do not fit the type stay as they are
-                    frame = attempt(partial(_polars_cast, frame, name, kind), "")
-            return frame
+            return frame.with_columns(
+                _converted(_in_polars, frame[name], self.types.get(name)) for name in frame.columns
+            )
         return rows.replace_schema_metadata(None)
 
 
@@ -72,23 +76,39 @@ def type_of(data: Any, name: str) -> Any:
     return data.schema[name] if is_a(data, "polars", "DataFrame") else data.schema.field(name).type
 
 
-def _polars_cast(frame: Any, name: str, kind: Any) -> Any:
-    """A frame of polars with one column in another type."""
+def _converted(convert: Callable[[Any, Any], Any], values: Any, kind: Any) -> Any:
+    """A column in a type, or as it is if its values do not fit, such as missing values into integers.
+
+    Bounds may be wider than an integer type: values beyond what it holds become the nearest that it holds.
+    """
+    if kind is not None:
+        with suppress(DataError):
+            return attempt(partial(convert, values, kind), "")
+    return values
+
+
+def _in_pandas(values: Any, kind: Any) -> Any:
+    if isinstance(kind, Categories):
+        values = values.astype("category")
+        numbers = getattr(kind.of, "kind", "O") in "iuf"  # other texts and booleans would change their values
+        return values.cat.rename_categories(values.cat.categories.astype(kind.of)) if numbers else values
+    if getattr(kind, "tz", None) is not None:  # hush reads times with a zone in UTC
+        return values.dt.tz_localize("UTC").astype(kind)
+    if getattr(kind, "kind", "O") in "iu":
+        held = np.iinfo(getattr(kind, "numpy_dtype", kind))
+        values = values.clip(held.min, held.max)
+    return values.astype(kind)
+
+
+def _in_polars(values: Any, kind: Any) -> Any:
     import polars as pl
 
-    column = frame[name]
+    if isinstance(kind, Categories):
+        return values.cast(pl.Categorical)
     if getattr(kind, "time_zone", None) is not None:
-        column = column.dt.replace_time_zone("UTC")  # in which hush reads times with a zone
+        values = values.dt.replace_time_zone("UTC")  # in which hush reads times with a zone
     if kind == pl.Time:
-        column = column.str.to_time()
-    return frame.with_columns(column if kind is None else column.cast(pl.Categorical if kind == CATEGORY else kind))
-
-
-def _pandas_column(values: Any, kind: Any) -> Any:
-    """A column of pandas in a type, or as it is if its values do not fit, such as missing values into integers."""
-    if kind is None:
-        return values
-    localized = getattr(kind, "tz", None) is not None  # hush reads times with a zone in UTC
-    with contextlib.suppress(DataError):
-        return attempt(lambda: (values.dt.tz_localize("UTC") if localized else values).astype(kind), "")
-    return values
+        values = values.str.to_time()
+    if kind.is_integer() and values.dtype.is_integer():
+        values = values.clip(pl.select(kind.min()).item(), pl.select(kind.max()).item())
+    return values.cast(kind)
