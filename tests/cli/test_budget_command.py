@@ -56,6 +56,14 @@ def test_shows_caps_charges_and_what_is_left(path):
     assert f"head: {Ledger.open(path, dataset='census').head}" in shown
 
 
+def test_the_random_digits_of_a_first_note_are_not_shown(path):
+    (first, *_) = Ledger(path, dataset="census").entries()
+    assert re.fullmatch(r"new dataset [0-9a-f]{32}", first.note)
+    shown = words(hush("show", path, "--dataset", "census"))
+    assert "new dataset" in shown
+    assert first.note.split()[-1][:10] not in shown.replace(" ", "")
+
+
 def test_running_totals(path):
     lines = [line.split() for line in hush(path, "--dataset", "census", "--entries").output.splitlines()]
     costs = [line[-4:] for line in lines if len(line) > 5 and line[0] in {"2", "3", "4"}]  # not a folded note

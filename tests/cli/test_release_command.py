@@ -279,6 +279,10 @@ def test_the_demo_runs_as_a_program(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hush", "demo", "--folder", str(tmp_path / "new")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
+    plan = done.stdout.split("2. A plan")[1].split("3. The release")[0].splitlines()
+    assert [line.split("  ")[0] for line in plan[2:6]] == ["Protects", "Typical error", "Largest error", "Cost"]
+    assert len(plan) < 10  # the lines to decide by, without the details
+    assert "…" not in done.stdout  # headings fit a narrow terminal
     assert "4. Questions" in done.stdout
     assert done.stdout.count("95 % interval") == 3
     rows = csv.read_csv(tmp_path / "new" / "people-synthetic.csv")

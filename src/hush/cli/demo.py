@@ -56,7 +56,7 @@ def _run(folder: Path) -> None:
     from rich.text import Text
 
     from hush.loading import load_release
-    from hush.mechanisms.plan_table import plan_tables
+    from hush.mechanisms.plan_table import plan_summary
     from hush.render.text_table import TextColumn, TextTable
     from hush.report import write_report
     from hush.workloads.workload_text import parse_workload
@@ -64,7 +64,7 @@ def _run(folder: Path) -> None:
     # Invent the table, and cap what may be released from it before anything is.
     console = Console(highlight=False)
     data, schema_file, budget_file, output, synthetic, page = (folder / name for name in DEMO_FILES)
-    _head(console, "1. A sensitive table, its schema, and a cap on all that is ever released from it")
+    _head(console, "1. A sensitive table, and a cap on all that is ever released from it")
     rows, schema = hush.datasets.people(PEOPLE_ROWS, seed=PEOPLE_SEED), hush.datasets.people_schema()
     write_rows(data, [rows], lambda _: None)
     schema.save(schema_file)
@@ -78,7 +78,8 @@ def _run(folder: Path) -> None:
     _head(console, "2. A plan: how accurate will it be? Nothing is spent yet")
     budget = hush.Budget(epsilon=1.0, delta=1e-9)
     plan = hush.plan(parse_workload(schema.domain, DEMO_WORKLOAD), budget)
-    console.print(*plan_tables(plan, rows=PEOPLE_ROWS))
+    console.print(plan_summary(plan, rows=PEOPLE_ROWS))
+    console.print(Text("hush plan --details shows every table, and how other mechanisms would do.", style="dim"))
 
     _head(console, "3. The release: charge the ledger, count, add exact noise")
     with progress_bar("measuring") as progress:

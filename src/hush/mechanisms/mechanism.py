@@ -272,7 +272,9 @@ class StrategyMechanism(Mechanism):
         record.sums, session.record = sums, record
         counts, summed = plan.strategy.requests(), [] if sums is None else sums.strategy.requests()
         tables = plan.strategy.tables + (0 if plan.sums is None else len(plan.sums.terms))
-        answers = session.gate.measure([*summed, *counts], note=f"{self.name}: {tables} noisy tables")
+        answers = session.gate.measure(
+            [*summed, *counts], note=f"{self.name}: {tables} noisy table{'s' * (tables != 1)}"
+        )
         for index in range(len(summed)):
             sums.tables[index] = next(answers).raw  # type: ignore[union-attr]
         for index, answer in enumerate(answers):

@@ -36,6 +36,8 @@ from hush.privacy.ledger.ledger_file import LedgerFile, append
 from hush.privacy.privacy_filter import Filter
 from hush.privacy.sensitivity import Neighbours
 
+NEW_DATASET = "new dataset"  # how the note of a first entry begins
+
 
 class Ledger:
     """The record of every charge to one dataset, and its cap; several datasets may share a file and its chain.
@@ -381,7 +383,7 @@ def _command(name: str, path: str | os.PathLike[str], dataset: str) -> str:
 
 def _first_note() -> str:
     """The note of a first entry; random, so that no two ledgers share a head, whatever their charges."""
-    return f"new dataset {secrets.token_hex(16)}"
+    return f"{NEW_DATASET} {secrets.token_hex(16)}"
 
 
 def _now() -> str:

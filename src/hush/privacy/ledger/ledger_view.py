@@ -25,6 +25,7 @@ from hush.privacy.events import (
     price,
 )
 from hush.privacy.ledger import Ledger
+from hush.privacy.ledger.ledger import NEW_DATASET
 from hush.privacy.ledger.ledger_chain import CAP, Entry, printable
 from hush.privacy.total_epsilon import total_epsilon
 from hush.render.text_table import TextColumn, TextTable, number_columns
@@ -124,7 +125,8 @@ def _listing(groups: list[list[Entry]], ledger: Ledger) -> TextTable:
         what = _what(first) if len(group) == 1 else f"{len(group):,} entries"
         rows.append((number, first.time[:16].replace("T", " "), printable(first.release, 200), what, *costs))
         if len(group) == 1 and first.note:
-            rows.append(("", "", "", first.note, "", ""))
+            new = first.note.startswith(NEW_DATASET)  # its random digits tell people nothing
+            rows.append(("", "", "", NEW_DATASET if new else first.note, "", ""))
     shortened = any(len(group) > 1 for group in groups)
     return TextTable(columns=columns, rows=rows, notes=[GROUPED_NOTE] if shortened else [])
 
