@@ -58,13 +58,30 @@ def test_levels_apart_are_points_beside_the_line() -> None:
     assert whiskers(axes) == [(0.0, 4.0)]
 
 
+@pytest.mark.parametrize(
+    ("labels", "apart", "shown"),
+    [
+        ([str(age) for age in range(100)], 0, [str(age) for age in range(0, 100, 10)]),
+        ([str(age) for age in range(18, 90)], 0, ["20", "30", "40", "50", "60", "70", "80"]),
+        ([*(f"[{n}, {n + 1})" for n in range(40)), "(missing)"], 1, ["[0, 1)", "[10, 11)", "(missing)"]),
+        (["a", "b"], 0, ["a", "b"]),
+    ],
+)
+def test_round_levels_are_labelled_and_those_apart(labels: list[str], apart: int, shown: list[str]) -> None:
+    axes = plot_lines(labels, [series("x", *range(len(labels)))], names=("level", ""), apart=apart)
+    marked = [text.get_text() for text in axes.get_xticklabels()]
+    assert set(shown) <= set(marked)
+    assert len(marked) <= 12
+    assert [labels[round(place)] for place in axes.get_xticks()] == marked
+
+
 def test_shades_hatch_what_may_be_zero() -> None:
-    cells = np.array([[9.0, 1.0], [8.0, 7.0]])
+    cells = np.array([[9.0, 1.0], [8.0, -7.0]])
     axes = plot_shades(["a", "b"], ["c", "d"], cells, np.full((2, 2), 2.0), names=("row", "column"), axes=None)
     hatched = [part for part in axes.collections if part.get_hatch()]
     assert len(hatched) == 1
-    assert hatched[0].get_array().mask.tolist() == [[True, False], [True, True]]
-    assert {text.get_text() for text in axes.texts} == {"9", "1", "8", "7"}
+    assert hatched[0].get_array().mask.tolist() == [[True, False], [True, False]]
+    assert {text.get_text() for text in axes.texts} == {"9", "1", "8", "-7"}
 
 
 def test_errors_are_dots_in_the_order_given() -> None:

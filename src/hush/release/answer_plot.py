@@ -75,7 +75,7 @@ def plot_answers(answers: Answers, *, kind: str = "auto", axes: Any = None) -> A
     by = f" by {' and '.join(group.name for group in answers.groups)}" if groups else ""
     intervals = f"{100 * answers.level:.6g} % intervals" if quantity.known.any() else "errors not known"
     if kind == "shades" and quantity.known.any():
-        intervals = f"hatched where the {intervals.removesuffix('s')} contains zero"
+        intervals = f"hatched where the {intervals.removesuffix('s')} reaches zero"
     axes.set_title(plain_text(f"{quantity.name}{by}, {intervals}"), loc="left", fontsize=10)
     return axes
 

@@ -457,7 +457,7 @@ class Answers:
     def plot(self, *, kind: str = "auto", axes: Any = None) -> Any:
         """The answers with their intervals as a matplotlib plot, whose axes are returned, one for each value.
 
-        `kind` is "bars", "lines" (with bands) or "shades" (a table of two columns, hatched where the interval contains
+        `kind` is "bars", "lines" (with bands) or "shades" (a table of two columns, hatched where the interval reaches
         zero); "auto" chooses by the columns. Needs matplotlib: `pip install 'hush[plots]'`.
         """
         from hush.release.answer_plot import plot_answers

@@ -108,7 +108,7 @@ def plot_lines(
             at = places[end:] + 0.25 * (index - (len(series) - 1) / 2)
             bars = {"fmt": "o", "color": colour, "markersize": 4, "capsize": 3}
             axes.errorbar(at, part.estimate[end:], yerr=part.reach[:, end:], **bars)
-    _mark_some(axes.set_xticks, labels, wide=True)
+    _mark_some(axes.set_xticks, labels, wide=True, apart=apart)
     axes.axhline(0, color=SOFT, linewidth=0.8)
     axes.margins(x=0.01)
     _finish(axes, "y", names[0], len(series), names[1])
@@ -118,7 +118,7 @@ def plot_lines(
 def plot_shades(
     rows: Sequence[str], columns: Sequence[str], cells: Floats, margins: Floats, *, names: tuple[str, str], axes: Any
 ) -> Any:
-    """A table as shades; cells that their intervals do not tell from zero are hatched.
+    """A table as shades; cells whose intervals reach zero are hatched, also if noise took them below it.
 
     `cells` and `margins`, the half widths of the intervals, have a line for every one of `rows`.
     """
@@ -132,7 +132,7 @@ def plot_shades(
     bar.ax.tick_params(colors=SOFT, labelsize=8, length=0)
     _mark_some(axes.set_yticks, rows)
     _mark_some(axes.set_xticks, columns, wide=True)
-    unsure = ~(np.abs(cells) > margins)
+    unsure = ~(cells > margins)
     if unsure.any() and not unsure.all():
         edges = [np.arange(count + 1) - 0.5 for count in (cells.shape[1], cells.shape[0])]
         blank = np.ma.masked_array(np.zeros(cells.shape), mask=~unsure)
@@ -150,11 +150,20 @@ def plot_shades(
     return axes
 
 
-def _mark_some(set_ticks: Any, labels: Sequence[str], *, wide: bool = False) -> None:
-    """Label every n-th level, so that no two labels touch; `wide` labels stand side by side."""
+def _mark_some(set_ticks: Any, labels: Sequence[str], *, wide: bool = False, apart: int = 0) -> None:
+    """Label every n-th level, so that no two labels touch, whole numbers at round ones; and the last `apart` levels.
+
+    `wide` labels stand side by side.
+    """
     longest = max(map(len, labels), default=0) + 2
-    every = -(-len(labels) // max(1, min(MOST_MARKS, AXIS_CHARACTERS // longest if wide else MOST_MARKS)))
-    set_ticks(np.arange(0, len(labels), every), [plain_text(label) for label in labels[::every]], color=INK)
+    least = -(-len(labels) // max(1, min(MOST_MARKS, AXIS_CHARACTERS // longest if wide else MOST_MARKS)))
+    every = next(step * 10**digits for digits in range(20) for step in (1, 2, 5) if step * 10**digits >= least)
+    # Ages from 18 on are labelled 20, 30, ...; what stands apart needs room to its left.
+    end = len(labels) - apart
+    round_levels = [at for at, label in enumerate(labels[:every]) if label.isdecimal() and int(label) % every == 0]
+    ordered = range(round_levels[0] if round_levels else 0, max(end - every // 2, 1) if apart else end, every)
+    places = [*ordered, *range(end, len(labels))]
+    set_ticks(places, [plain_text(labels[at]) for at in places], color=INK)
 
 
 def plain_text(label: str) -> str:
