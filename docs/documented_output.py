@@ -25,7 +25,7 @@ from typing import Any
 FENCE = re.compile(
     r"^(?:```|<!-- )(python|sh|text)\n(.*?)^(?:```|-->)$(?:\n\n^```(text)\n(.*?)^```$)?", re.MULTILINE | re.DOTALL
 )
-PICTURE = re.compile(r"savefig\(|write_image\(")
+PLAIN_TERMINAL = {"COLUMNS": "80", "FORCE_COLOR": None, "NO_COLOR": None, "TTY_COMPATIBLE": None}  # None: not set
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def _commands(block: str) -> str:
         if words:
             if words[0] != "hush":
                 raise ValueError(f"{line!r}: only commands of hush run here")
-            done = CliRunner().invoke(main, words[1:])
+            done = CliRunner().invoke(main, words[1:], env=PLAIN_TERMINAL)
             if done.exit_code:
                 raise ValueError(f"{line!r} failed: {done.output}")
             # how long work takes is said on slow machines alone

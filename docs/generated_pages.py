@@ -80,11 +80,12 @@ def _described(title: str, thing: Any) -> Iterator[str]:
         signature = str(inspect.signature(thing))
     except (TypeError, ValueError):
         signature = ""
+    signature = re.sub(r"(: |-> )(['\"])(.*?)\2", r"\1\3", signature)  # annotations are texts, and so are some defaults
     signature = re.sub(r"\bself, |\(self\)", lambda found: "()" if found[0] == "(self)" else "", signature)
     signature = re.sub(r"\bcls, |\(cls\)", lambda found: "()" if found[0] == "(cls)" else "", signature)
     if len(signature) > 80:
         signature = re.sub(r", (?=[\w*]+(?::|=|,|\)))", ",\n    ", signature)
-    yield from ("```python", f"{title}{signature.replace(chr(39), '')}", "```", "", docstring(thing), "")
+    yield from ("```python", f"{title}{signature}", "```", "", docstring(thing), "")
 
 
 def docstring(thing: Any) -> str:
@@ -106,9 +107,10 @@ def command_page() -> str:
         usage = command.get_usage(context).removeprefix("Usage: ")
         lines += [f"{'##' if context.parent and not context.parent.parent else '###'} {context.command_path}", ""]
         lines += ["```text", re.sub(r"\s+", " ", usage), "```", "", inspect.cleandoc(command.help or "").strip(), ""]
-        options = [record for one in command.get_params(context) if (record := one.get_help_record(context))]
+        records = [one.get_help_record(context) for one in command.get_params(context)]
+        options = [record for record in records if record is not None and record[1]]
         if options:
-            lines += ["| option | |", "|---|---|"]
+            lines += ["| option | what it does |", "|---|---|"]
             lines += [f"| `{_cell(names)}` | {_cell(text)} |" for names, text in options]
             lines.append("")
     return "\n".join(lines)

@@ -23,6 +23,11 @@ sys.path.append(str(Path(__file__).parent))
 from postgres_server import Server, shared_server
 from spark_session import local_spark
 
+# Programs print for the terminal that the environment describes; tests do not depend on it.
+os.environ["COLUMNS"] = "80"
+for _name in ("LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "MPLBACKEND"):
+    os.environ.pop(_name, None)
+
 EXPLORE = "HUSH_EXPLORE" in os.environ
 
 # examples are not timed: a busy machine is not a bug

@@ -1,8 +1,9 @@
 """What long commands say on stderr: what they do and how long it takes, and nothing that tells of private rows."""
 
 import io
+import re
 import sys
-import time
+import threading
 
 import pytest
 
@@ -19,6 +20,17 @@ class Stderr(io.StringIO):
         return self.terminal
 
 
+class HeldTimer(threading.Timer):
+    """A timer that fires when the test says so, however busy the machine is."""
+
+    fire = threading.Event()
+
+    def run(self) -> None:
+        self.fire.wait(60)
+        if not self.finished.is_set():
+            self.function()
+
+
 def said(
     monkeypatch: pytest.MonkeyPatch,
     *,
@@ -28,19 +40,21 @@ def said(
     done: float = 0.0,
     expected: str = "a minute",
 ) -> str:
-    """All that work said that ended before, or after, the moment at which it counts as long."""
+    """All that work said that ended before, or after, the moment at which it counts as long; every time is 1 s."""
     stderr = Stderr(terminal)
     monkeypatch.setattr(sys, "stderr", stderr)
     for name in ("TERMINAL_SECONDS", "LOG_SECONDS"):
-        monkeypatch.setattr(lines, name, 0.01 if long else 3600.0)
+        monkeypatch.setattr(lines, name, 0.0 if long else 3600.0)
+    if long:
+        monkeypatch.setattr(threading, "Timer", HeldTimer)
+        monkeypatch.setattr(HeldTimer, "fire", threading.Event())
     with long_work("counting", expected, private=private, after=NO_BAR) as progress:
         progress(done)
-        end = time.monotonic() + 60
-        while long and "hush:" not in stderr.getvalue() and time.monotonic() < end:
-            time.sleep(0.02)
-            if not expected or (private and not terminal):
-                break
-    return stderr.getvalue()
+        HeldTimer.fire.set()
+        for timer in threading.enumerate():
+            if isinstance(timer, HeldTimer):
+                timer.join(60)
+    return re.sub(r"\d[\d.]* s\b", "1 s", stderr.getvalue())
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -76,8 +90,10 @@ def test_the_owner_at_a_terminal_is_told_how_long_private_work_took(monkeypatch)
 def test_failed_work_leaves_no_line_for_later(monkeypatch) -> None:
     stderr = Stderr(terminal=False)
     monkeypatch.setattr(sys, "stderr", stderr)
-    monkeypatch.setattr(lines, "LOG_SECONDS", 0.2)
+    monkeypatch.setattr(lines, "LOG_SECONDS", 3600.0)
+    timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
     with pytest.raises(ValueError, match="broken"), long_work("counting", "a minute", after=NO_BAR):
         raise ValueError("broken")
-    time.sleep(0.4)
+    left = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+    assert [thread for thread in left if thread not in timers] == []
     assert stderr.getvalue() == ""
