@@ -91,14 +91,14 @@ def test_html_for_a_page_has_classes_and_for_a_notebook_styles() -> None:
     assert '<td class="number">100</td>' in page
     assert "a title</caption>" in page
     assert 'class="short"' in page
-    assert '<td style="text-align: right; vertical-align: top">100</td>' in notebook
+    assert '<td style="text-align: right; vertical-align: top; white-space: nowrap">100</td>' in notebook
     assert "<p>... 3 more rows<br>a note of some words</p>" in notebook
     assert "scope" not in notebook
 
 
 def test_markup_is_kept_as_it_is_in_html() -> None:
     table = TextTable(columns=[TextColumn(heading="x")], rows=[(Markup("<bdi>a</bdi>"),)])
-    assert '<td style="text-align: left; vertical-align: top"><bdi>a</bdi></td>' in table.html()
+    assert '<td style="text-align: left; vertical-align: top; white-space: nowrap"><bdi>a</bdi></td>' in table.html()
 
 
 def test_facts_keep_their_names_whole_and_fold_what_is_said() -> None:

@@ -105,7 +105,10 @@ class TextTable:
         sides: list[dict[str, str | None]] = [
             {"class_": "number" if column.align == "right" else None}
             if page
-            else {"style": f"text-align: {column.align}; vertical-align: top"}
+            else {
+                "style": f"text-align: {column.align}; vertical-align: top"
+                + ("; white-space: nowrap" if column.fit == "fixed" else "")
+            }
             for column in self.columns
         ]
         heads = [
