@@ -12,7 +12,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
 
 import hush
 from hush.discovery.guessed_draft import guessed_draft
@@ -154,7 +157,13 @@ def test_scikit_learn_clones_sets_and_pipes_it() -> None:
     assert repr(copy) == "Synthesizer(epsilon=2.0, bounds={'age': (18, 89)}, ledger=False)"
     copy.set_params(epsilon=4.0)
     assert (copy.epsilon, synthesizer.epsilon) == (4.0, 2.0)
+    copy.set_params(delta=float("1e-9"))  # equal to the default, and another object
+    assert repr(copy) == "Synthesizer(epsilon=4.0, bounds={'age': (18, 89)}, ledger=False)"
+    with pytest.raises(NotFittedError):
+        check_is_fitted(copy)
     pipe = Pipeline([("rows", clone(copy))]).fit(FRAME[["age", "works"]])
+    check_is_fitted(pipe.named_steps["rows"])
+    assert not get_tags(copy).target_tags.required
     assert len(pipe.named_steps["rows"].sample(20)) == 20
     with pytest.raises(DataError, match="did you mean 'epsilon'"):
         copy.set_params(epsilom=1.0)

@@ -222,6 +222,12 @@ class Synthesizer:
             setattr(self, name, value)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn, which alone calls this, may expect: no label is required, and `fit` is."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags(string=True))
+
     # What people see
 
     def _table(self) -> TextTable:
@@ -243,7 +249,7 @@ class Synthesizer:
 
     def __repr__(self) -> str:
         defaults = {name: parameter.default for name, parameter in signature(type(self)).parameters.items()}
-        changed = {name: value for name, value in self.get_params().items() if value is not defaults[name]}
+        changed = {name: value for name, value in self.get_params().items() if repr(value) != repr(defaults[name])}
         return f"Synthesizer({', '.join(f'{name}={shown(value)}' for name, value in changed.items())})"
 
     def _repr_html_(self) -> str:
