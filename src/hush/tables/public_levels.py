@@ -76,19 +76,19 @@ def public_schema(
         else:
             unknown.append(name)
     if unknown:
-        examples = [_example(name, None if frame is None else type_of(source, name)) for name in unknown]
+        kinds = [None if frame is None else type_of(source, name) for name in unknown]
+        examples = [_example(name, kind) for name, kind in zip(unknown, kinds, strict=True)]
+        pandas = ", as pandas does for categories," if "category" in map(str, kinds) else ""
         told = [f"{key}={{{', '.join(e for k, e in examples if k == key)}}}" for key in dict(examples)]
         raise SchemaError(
-            f"the levels of {', '.join(map(repr, unknown))} are not known, and taking them from the rows would give "
-            f"rows away; state what is public, such as {', '.join(told)}, or give schema="
+            f"the levels of {', '.join(map(repr, unknown))} are not known, and taking them from the rows{pandas} would "
+            f"give rows away; state what is public, such as {', '.join(told)}, or give schema="
         )
     return Schema(made)
 
 
 def _example(name: str, kind: Any) -> tuple[str, str]:
     """How to state what a column of a type may hold: the argument, and an example of its entry."""
-    if str(kind).lower() == "category":
-        return "levels", f"{name!r}: frame[{name!r}].cat.categories"
     if _holds(kind, "date", "timestamp"):
         return "bounds", f"{name!r}: ('2020-01-01', '2020-12-31')"
     if _holds(kind, "float", "double", "int", "decimal"):
