@@ -308,6 +308,16 @@ def test_numbers_show_two_digits_of_their_error_and_no_idle_zeros(estimate: floa
     assert text in str(Answers.of_marginal(SCHEMA, (), estimate, variance))
 
 
+def test_both_ends_of_an_interval_show_the_same_decimals() -> None:
+    fixed = FixedIntervals(np.array([506.0, 559.0]), np.array([543.1, 596.1]), 0.95)
+    quantity = Quantity("n", np.array([524.5, 577.5]), np.full(2, 8.8), intervals=fixed)
+    text = str(Answers(groups=(), quantities=(quantity,)))
+    assert "506.0 to 543.1" in text
+    assert "559.0 to 596.1" in text
+    whole = FixedIntervals(np.array([506.0]), np.array([543.0]), 0.95)
+    assert "506 to 543" in str(Answers(groups=(), quantities=(Quantity("n", np.ones(1), np.ones(1), intervals=whole),)))
+
+
 names = st.text(min_size=1, max_size=30).filter(lambda text: bool(text.strip()))
 
 

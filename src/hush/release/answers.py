@@ -532,8 +532,12 @@ class Answers:
 
 
 def _aligned_pairs(first: Floats, second: Floats, sign: str, count: int, digits: int, *, right: bool) -> list[str]:
-    """Pairs of numbers, aligned at the sign between them."""
-    befores, afters = (_texts(numbers[:count], digits) for numbers in (first, second))
+    """Pairs of numbers, aligned at the sign between them; both ends of an interval have the same decimals."""
+    if sign == "to":
+        texts = _texts(np.concatenate([first[:count], second[:count]]), digits)
+        befores, afters = texts[: len(texts) // 2], texts[len(texts) // 2 :]
+    else:
+        befores, afters = (_texts(numbers[:count], digits) for numbers in (first, second))
     before, after = (max(map(len, texts), default=0) for texts in (befores, afters))
     side = ">" if right else "<"
     return [f"{a:>{before}} {sign} {b:{side}{after}}" for a, b in zip(befores, afters, strict=True)]
