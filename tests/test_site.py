@@ -29,6 +29,7 @@ from mechanism_pictures import PICTURES  # noqa: E402
 
 PAGES = [
     *(
+        "../README.md",
         "index.md",
         "tutorial.md",
         "tutorial-studio.md",
