@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -258,3 +260,17 @@ def test_a_schema_that_was_paid_for_is_kept_where_the_release_does_not_fit_it() 
 def test_sums_of_columns_that_are_to_be_found_are_taken() -> None:
     done = quick_release(table(), hush.Budget(rho=0.5), workload="sum(age) by smokes", goal="answers")
     assert done.release.complete
+
+
+def test_a_terminal_sees_what_is_being_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: dict[str, list[float]] = {}
+
+    @contextmanager
+    def bar(label: str, *, after: float) -> Iterator[Callable[[float], None]]:
+        assert after > 0  # short work shows none
+        yield shown.setdefault(label, []).append
+
+    monkeypatch.setattr("hush.discovery.quick_release.progress_bar", bar)
+    quick_release(table(), BUDGETS[0])
+    assert list(shown) == ["finding levels", "measuring"]
+    assert all(shares and max(shares) > 0.9 for shares in shown.values())

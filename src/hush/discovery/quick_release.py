@@ -38,6 +38,7 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import LEAST_STDDEV, law_costing
 from hush.privacy.sensitivity import Neighbours, Sensitivity
 from hush.release.release import Release
+from hush.render.progress_bar import SECONDS_BEFORE_BAR, progress_bar
 from hush.schema.column import Column
 from hush.schema.column_kinds import Categorical, Integer, Numeric
 from hush.schema.discovery_draft import Draft, OpenColumn
@@ -151,7 +152,9 @@ def quick_release(
             within=within,
             entropy=entropy,
         )
-        outcome = job.run()
+        with progress_bar("finding levels", after=SECONDS_BEFORE_BAR) as shown:
+            job.progress = shown
+            outcome = job.run()
     try:
         planned = plan_rows(outcome.schema, second, mechanism, workload=workload, goal=goal, label=label)
     except HushError as error:
@@ -161,7 +164,7 @@ def quick_release(
             f"{error}; the discovery is paid for, and this error has its schema in its attribute release",
             release=outcome.schema,
         ) from None
-    release = ReleaseJob(
+    release_job = ReleaseJob(
         planned.fitting(within),  # beside what was spent
         output=output,
         ledger=book,
@@ -171,7 +174,9 @@ def quick_release(
         evidence=evidence_of(outcome.schema, known),
         schema_is_public=entropy is not None,
         entropy=entropy,
-    ).run(read(data, outcome.schema, **options))
+    )
+    with progress_bar("measuring", after=SECONDS_BEFORE_BAR) as shown:
+        release = release_job.run(read(data, outcome.schema, **options), progress=shown)
     return QuickRelease(release, outcome.schema, assumed, outcome.notes, (first, second))
 
 
