@@ -7,6 +7,9 @@ codes, whose order they use. Their AUC is measured on the real test rows. Tables
 
 - adult: whether income exceeds $50K
 - titanic: whether a passenger survived; rows without the label are left out
+- if FOLDER has them: churn of customers (wachurn), being out of work (rwm5yr), health insurance (hi), support for
+  abortion (gssabortion), votes (tv16) and union membership (nlswork). `benchmarks.utility_tables.half_of` says which
+  are for tuning and which for judging.
 - effects: generated, 30,000 rows. Twelve columns form a tree, and the log-odds of the label add up effects of six of
   them and of two pairs of columns. Only tables of a pair and the label show the effects of pairs, and logistic
   regression cannot learn them. The exact log-odds have an AUC of .931 on the test rows.
@@ -20,9 +23,9 @@ Workloads: `2-way` asks for all pairs of columns, `label` also for `predict LABE
 
 Run: python -m benchmarks.learning [--data FOLDER] [--tables adult,titanic,effects] [--mechanisms aim,mst,residual]
          [--workload 2-way|label] [--epsilon 1] [--delta 1e-9] [--runs 5] [--out learning.jsonl] [--report]
-FOLDER is that of benchmarks/README.md; any of its tables whose name starts with adult or titanic can be chosen. Without
-it only generated tables are run. Mechanisms may have settings and labels as in benchmarks.utility: "aim:preset=fast",
-"aim@new".
+FOLDER is that of benchmarks/README.md; its tables above can be chosen, and those whose name starts with such a name and
+a dash. Without it only generated tables are run. Mechanisms may have settings and labels as in benchmarks.utility:
+"aim:preset=fast", "aim@new".
 
 Every run is one line of the file --out and is not repeated unless it failed. --report runs nothing and shows the whole
 file.
@@ -66,6 +69,14 @@ from hush.render.text_table import NO_NUMBER, TextColumn, TextTable, number_colu
 WORKLOADS = ("2-way", "label")
 CLASSIFIERS = ("logistic", "trees")
 REAL = "real rows"  # stands for a mechanism in the file
+LABELS = TARGETS | {  # the column to predict in each real table; a third level means that it is missing
+    "wachurn": "churn",
+    "rwm5yr": "outwork",
+    "hi": "whi",
+    "gssabortion": "abany",
+    "tv16": "votetrump",
+    "nlswork": "union",
+}
 LABELLED: dict[str, tuple[Callable[[int, np.random.Generator], Coded], int, int, int]] = {
     # the columns, the number of rows, the number of columns and of pairs that have an effect on the label
     "effects": (GENERATED["tree"][0], 30_000, 6, 2),
@@ -102,10 +113,10 @@ def main() -> None:
 
 
 def table_names(folder: Path | None) -> list[str]:
-    """All tables that have a label: those of the folder and the generated one."""
+    """All tables that have a label: those of the folder and the generated ones."""
     paths = folder.glob("*.csv") if folder is not None else ()
     names = sorted(path.stem for path in paths if path.with_name(f"{path.stem}-domain.json").exists())
-    return [*(name for name in names if name.split("-")[0] in TARGETS), *LABELLED]
+    return [*(name for name in names if name.split("-")[0] in LABELS), *LABELLED]
 
 
 def run_all(options: argparse.Namespace) -> None:
@@ -132,10 +143,10 @@ def make_table(name: str, folder: Path | None) -> LabelledTable:
         codes, sizes = _generated(name)
         label = next(reversed(codes))
     else:
-        path, label = Path(folder or "", f"{name}.csv"), TARGETS[name.split("-")[0]]
+        path, label = Path(folder or "", f"{name}.csv"), LABELS[name.split("-")[0]]
         sizes = json.loads(path.with_name(f"{name}-domain.json").read_text()) | {label: 2}
         rows = pyarrow.csv.read_csv(path)
-        has_label = rows[label].to_numpy() < 2  # a third level means that the label is missing
+        has_label = rows[label].to_numpy() < 2
         codes = {column: rows[column].to_numpy()[has_label].astype(np.int64) for column in sizes}
     order = seeded(f"{name} split").permutation(len(codes[label]))
     parts = np.split(order, [2 * len(order) // 3])
@@ -249,7 +260,7 @@ def _cells(runs: Sequence[Line], real: Sequence[Line]) -> list[str]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--tables", type=listed, help="adult, titanic and the generated ones by default")
+    parser.add_argument("--tables", type=listed, help="all that have a label by default")
     parser.add_argument("--mechanisms", type=listed, default=["aim", "mst", "residual"])
     parser.add_argument("--workload", choices=WORKLOADS, default=WORKLOADS[0])
     parser.add_argument("--epsilon", type=numbers, default=[1.0], help="one or several, 1 by default")
@@ -259,7 +270,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--report", action="store_true", help="only print the tables from the file")
     options = parser.parse_args()
     known = table_names(options.data)
-    options.tables = options.tables or [name for name in (*TARGETS, *LABELLED) if name in known]
+    options.tables = options.tables or [name for name in (*LABELS, *LABELLED) if name in known]
     kinds = {*known, *(f"{kind}-" for kind in LABELLED)}
     if unknown := {name for name in options.tables if name not in kinds and name.rstrip("0123456789") not in kinds}:
         parser.error(

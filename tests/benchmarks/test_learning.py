@@ -11,18 +11,19 @@ from benchmarks import learning
 from hush.core.domain import Domain
 
 
-def test_rows_without_a_label_are_left_out_and_the_others_split_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "label"), [("titanic", "Survived"), ("nlswork", "union")])
+def test_rows_without_a_label_are_left_out_and_the_others_split_once(tmp_path: Path, name: str, label: str) -> None:
     rows = [(row, row % 3) for row in range(900)]
-    (tmp_path / "titanic.csv").write_text("Row,Survived\n" + "".join(f"{row},{label}\n" for row, label in rows))
-    (tmp_path / "titanic-domain.json").write_text(json.dumps({"Survived": 3, "Row": 900}))
-    table = learning.make_table("titanic", tmp_path)
-    assert table.label == "Survived"
-    assert {column: table.domain[column] for column in table.domain} == {"Survived": 2, "Row": 900}
+    (tmp_path / f"{name}.csv").write_text(f"Row,{label}\n" + "".join(f"{row},{code}\n" for row, code in rows))
+    (tmp_path / f"{name}-domain.json").write_text(json.dumps({label: 3, "Row": 900}))
+    table = learning.make_table(name, tmp_path)
+    assert table.label == label
+    assert {column: table.domain[column] for column in table.domain} == {label: 2, "Row": 900}
     assert (len(table.train["Row"]), len(table.test["Row"])) == (400, 200)
     together = np.concatenate([table.train["Row"], table.test["Row"]])
-    assert sorted(together) == [row for row, label in rows if label < 2]
-    assert (table.train["Row"] % 3 == table.train["Survived"]).all()
-    assert learning.make_table("titanic", tmp_path).test["Row"].tolist() == table.test["Row"].tolist()
+    assert sorted(together) == [row for row, code in rows if code < 2]
+    assert (table.train["Row"] % 3 == table.train[label]).all()
+    assert learning.make_table(name, tmp_path).test["Row"].tolist() == table.test["Row"].tolist()
 
 
 @pytest.mark.parametrize(
@@ -52,11 +53,11 @@ def test_no_column_of_crossed_says_much_alone() -> None:
 
 
 def test_only_tables_with_a_label_are_listed(tmp_path: Path) -> None:
-    for name in ("adult", "adult-coarse", "nltcs"):
+    for name in ("adult", "adult-coarse", "nltcs", "wachurn"):
         (tmp_path / f"{name}.csv").touch()
         (tmp_path / f"{name}-domain.json").touch()
     generated = ["effects", "additive", "crossed", "few"]
-    assert learning.table_names(tmp_path) == ["adult", "adult-coarse", *generated]
+    assert learning.table_names(tmp_path) == ["adult", "adult-coarse", "wachurn", *generated]
     assert learning.table_names(None) == generated
 
 
