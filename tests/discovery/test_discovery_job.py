@@ -249,6 +249,47 @@ def test_budgets_that_can_find_nothing_are_refused_before_the_charge(tmp_path: P
         discover(incomes(200), EVERYTHING, Budget(epsilon=0.95 * enough, delta=1e-9), rows=200)
 
 
+KINDS_OF_ENTRIES = {
+    "bounds": Draft.of({"income": {"kind": "numeric", "missing": True, **OPEN}}),
+    "levels": Draft.of({"city": {"kind": "categorical", "levels": "discover"}}),
+    "cap": Draft.of({"works": Boolean(name="works")}, unit=Unit(column="id"), open_unit=True),
+}
+
+
+@pytest.mark.parametrize("entries", KINDS_OF_ENTRIES)
+@pytest.mark.parametrize(
+    "budget", [Budget(epsilon=1e-9, delta=1e-9), Budget(epsilon=1e-300), Budget(rho=1e-15)], ids=str
+)
+@pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 4)], ids=str)
+def test_the_least_budget_that_is_named_suffices_and_half_of_it_does_not(
+    tmp_path: Path, entries: str, budget: Budget, share: Fraction
+) -> None:
+    if entries == "levels" and not budget.approximate:
+        return  # refused for want of a delta
+    table = pa.table({"income": [1.0], "city": ["a"], "works": [True], "id": [1]})
+
+    def told(budget: Budget) -> str | None:
+        try:
+            job = DiscoveryJob(RowsOf(source=table), KINDS_OF_ENTRIES[entries], budget, share=share, rows=3000)
+            job.ledger = tmp_path / "budget.db"
+            job.run()
+        except BudgetError as error:
+            assert not (tmp_path / "budget.db").exists()
+            return str(error)
+        except DataError:  # the budget may be spent on these rows, in which there is nothing to find
+            assert (tmp_path / "budget.db").exists()
+        return None
+
+    message = told(budget)
+    assert message is not None
+    assert f"{budget}: too small to find anything" in message
+    named = message.split("use at least about ")[1].split(", or discover")[0]
+    amounts = {key: float(value) for key, value in (part.split("=") for part in named.split(", "))}
+    half = {key: value / 2 if key != "delta" else value for key, value in amounts.items()}
+    assert told(Budget(**half)) is not None
+    assert told(Budget(**amounts)) is None
+
+
 ODD = {
     "one value": pa.array([3.5] * 4000),
     "all missing": pa.array([None] * 4000, pa.float64()),

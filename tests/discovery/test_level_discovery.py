@@ -15,7 +15,7 @@ import pytest
 import hush
 from hush.core.errors import BudgetError, DataError
 from hush.discovery.discovery_step import DiscoveryStep, FoundColumn, charged_cost
-from hush.discovery.level_discovery import discover_levels, least_levels_cost, values_per_unit
+from hush.discovery.level_discovery import discover_levels, hidden_units, values_per_unit
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.events import ComposedEvent, GaussianEvent, RareKeyEvent, compose, price
@@ -193,22 +193,17 @@ def test_the_values_of_a_unit_that_count_are_stated_or_the_root_of_its_rows() ->
     assert values_per_unit(many, open_column(values_per_unit=7)) == 7
 
 
-def test_budgets_that_find_nothing_are_told_before_any_charge() -> None:
-    step = step_of(CITIES, budget=Budget(epsilon=1e-6, delta=1e-9))
-    told = least_levels_cost(step, PLAIN)
-    assert told is not None
-    assert "finds no value that fewer than 1,000,000 units hold; use at least" in told
+def test_a_value_that_so_many_units_hold_is_found_half_the_time() -> None:
+    """200 values, each of as many units as are hidden; far fewer or far more than half are found once in 10^9 runs."""
+    step = step_of(CITIES)
+    units = int(hidden_units(step, PLAIN))
     assert not step.account.events
-
-
-def test_the_least_budget_that_is_named_suffices() -> None:
-    budget = Budget(epsilon=1e-6, delta=1e-9)
-    told = least_levels_cost(step_of(CITIES, budget=budget), PLAIN)
-    assert told is not None
-    named = float(told.split("use at least epsilon=")[1].split(",")[0])
-    assert least_levels_cost(step_of(CITIES, budget=Budget(epsilon=named, delta=1e-9)), PLAIN) is None
-    assert least_levels_cost(step_of(CITIES, budget=Budget(epsilon=named / 1.5, delta=1e-9)), PLAIN) is not None
-    assert least_levels_cost(step_of(CITIES), PLAIN) is None
+    found = discover_levels(step_of(rows_of({f"c{k}": units for k in range(200)})), PLAIN)
+    assert isinstance(found.column, Categorical)
+    assert 60 <= len(found.column.values) - 2 <= 150  # two are known
+    assert hidden_units(step_of(CITIES, budget=Budget(epsilon=1e-6, delta=1e-9)), PLAIN) > 10**5
+    with pytest.raises(BudgetError, match="delta is too small to find levels"):
+        hidden_units(replace(step, delta=Fraction(1, 2**200)), PLAIN)
 
 
 def test_a_charge_that_does_not_fit_is_refused_before_anything_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ import pytest
 import hush
 from hush.core.errors import BudgetError, DataError, HushError, InterruptedRelease, SchemaError
 from hush.discovery.guessed_draft import guessed_draft
-from hush.discovery.quick_release import evidence_of, quick_release
-from hush.schema import Boolean, Categorical, Unit
+from hush.discovery.quick_release import answerable, evidence_of, quick_release
+from hush.schema import Boolean, Categorical, Integer, Unit
 from hush.schema.discovery_draft import Draft, OpenColumn
 
 BUDGETS = [
@@ -170,7 +170,7 @@ def test_noisy_counts_of_the_discovery_are_evidence_for_the_release() -> None:
         assert min(kept.stddev) <= measurement.stddev <= max(kept.stddev)
     assert not found.keys() & {("smokes",)}
     # what an earlier discovery found may be of other rows
-    assert evidence_of(done.schema, guessed_draft(table(), schema=done.schema).draft) == []
+    assert evidence_of(done.schema, guessed_draft(table(), schema=done.schema).draft) == ()
 
 
 def test_refusals_say_what_to_write_and_quote_no_rows() -> None:
@@ -218,12 +218,13 @@ def test_texts_whose_name_says_days_are_days_and_others_are_refused_unpaid(tmp_p
     [
         ({"workload": "agge", "goal": "answers"}, "did you mean 'age'"),
         ({"workload": hush.Workload.kway(hush.Domain({"age": 3}), 1), "goal": "answers"}, "give a text"),
+        ({"workload": "sum(agge)", "goal": "answers"}, "did you mean 'age'"),
+        ({"workload": "sum(smokes)", "goal": "answers"}, "cannot be added up"),
         ({"label": "smoke"}, "did you mean 'smokes'"),
         ({"mechanism": "scuot"}, "scout"),
         ({"schema": {"smokes": Boolean(name="smokes", from_private_data=True)}}, "drafted from private data"),
         ({"workload": "median(age)", "goal": "answers"}, "not in the domain"),
         ({"workload": "mean(wages)", "goal": "answers"}, "did you mean 'wage'"),
-        ({"workload": "sum(smokes)", "goal": "answers"}, "smokes"),
         ({"goal": "row"}, "expected one of 'answers', 'rows'"),
         ({"output": "missing/people.hush"}, "cannot write"),
         ({"partial": "missing/people.partial"}, "cannot write"),
@@ -231,12 +232,13 @@ def test_texts_whose_name_says_days_are_days_and_others_are_refused_unpaid(tmp_p
     ids=[
         "workload",
         "object",
+        "no such sum",
+        "no number",
         "label",
         "mechanism",
         "drafted",
         "no query",
         "no column",
-        "no number",
         "goal",
         "output",
         "partial",
@@ -249,12 +251,24 @@ def test_what_the_release_would_refuse_pays_for_no_discovery(asked: Any, message
     assert ledger.remaining == ledger.limit
 
 
-def test_a_schema_that_was_paid_for_is_kept_where_the_release_does_not_fit_it() -> None:
-    """Too few rows share a name, so two columns are left, and the workload asks for tables of three."""
-    names = table().append_column("name", pa.array([f"n{i}" for i in range(3000)])).select(["age", "smokes", "name"])
-    with pytest.raises(InterruptedRelease, match="the discovery is paid for") as caught:
-        quick_release(names, hush.Budget(epsilon=2.0, delta=1e-9), workload="3-way", goal="answers")
+def test_a_schema_that_was_paid_for_is_kept_where_the_release_cannot_be_planned() -> None:
+    """AIM has nothing to choose if the workload asks for the total alone, which planning finds out."""
+    asked: dict[str, Any] = {"workload": "0-way", "mechanism": "aim", "goal": "answers"}
+    with pytest.raises(InterruptedRelease, match="the total alone.*the discovery is paid for") as caught:
+        quick_release(table().select(["age", "smokes"]), BUDGETS[0], **asked)
     assert [column.name for column in caught.value.release] == ["age", "smokes"]
+
+
+def test_a_release_of_known_columns_takes_the_noise_for_which_its_ledger_has_room(tmp_path: Path) -> None:
+    """Laplace noise has less error for this workload, but does not add up with the Gaussian noise before it."""
+    known = hush.Schema([Boolean(name="smokes"), Integer(name="age", low=0, high=120)])
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=2.0, delta=1e-6))
+    for mechanism in ("residual", "auto"):
+        budget = hush.Budget(epsilon=1.0, delta=5e-7)
+        asked: dict[str, Any] = {"workload": "smokes", "goal": "answers", "mechanism": mechanism}
+        done = quick_release(table().select(["age", "smokes"]), budget, schema=known, ledger=ledger, **asked)
+        assert done.release.complete
+    assert 0 <= ledger.remaining < ledger.limit
 
 
 def test_sums_of_columns_that_are_to_be_found_are_taken() -> None:
@@ -274,3 +288,42 @@ def test_a_terminal_sees_what_is_being_done(monkeypatch: pytest.MonkeyPatch) -> 
     quick_release(table(), BUDGETS[0])
     assert list(shown) == ["finding levels", "measuring"]
     assert all(shares and max(shares) > 0.9 for shares in shown.values())
+
+
+IDS = table().append_column("ticket", pa.array([f"t{k}" for k in range(3000)]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept", "dropped"),
+    [
+        ("age,ticket", "1-way", ["age,ticket"]),
+        ("2-way", "1-way", ["2-way"]),
+        ("<=1-way + 3*age; ticket", "<=1-way + 3*age", ["ticket"]),
+        ("sum(age) by ticket + age:prefix", "age:prefix", ["sum(age) by ticket"]),
+        ('age; "tick;et"; 1-of age,ticket', "age", ['"tick;et"', "1-of age,ticket"]),
+    ],
+)
+def test_what_needs_a_column_that_was_left_out_is_not_asked_and_the_rest_is(
+    asked: str, kept: str, dropped: list[str]
+) -> None:
+    text, said = answerable(asked, hush.Schema([Integer(name="age", low=0, high=9)]))
+    assert text == kept
+    assert [line.removesuffix(": not asked, since some of its columns were left out") for line in said] == dropped
+
+
+def test_a_release_goes_on_with_what_was_found() -> None:
+    budget = hush.Budget(epsilon=2.0, delta=1e-9)
+    done = quick_release(IDS.select(["age", "ticket"]), budget, workload="2-way + age", goal="answers")
+    assert [column.name for column in done.schema] == ["age"]
+    assert done.discovered[-1] == "2-way: not asked, since some of its columns were left out"
+    assert done.release.complete
+
+
+def test_a_refused_budget_makes_no_ledger(tmp_path: Path) -> None:
+    """A new ledger would have the refused budget as its cap, and then refuse a larger one."""
+    for epsilon in (1e-9, 1e-5):
+        with pytest.raises(BudgetError, match=rf"^epsilon={epsilon}, .*too small to find anything in 3 columns"):
+            quick_release(IDS, hush.Budget(epsilon=epsilon, delta=1e-9), ledger=tmp_path / "budget.db")
+    with pytest.raises(BudgetError, match=r"^finding the values of 'ticket' .*this one is epsilon=1;"):
+        quick_release(IDS, hush.Budget(epsilon=1.0), ledger=tmp_path / "budget.db")
+    assert not (tmp_path / "budget.db").exists()

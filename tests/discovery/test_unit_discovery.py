@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from hush.core.errors import DataError
 from hush.core.rational import float_up
 from hush.discovery.discovery_step import DiscoveryStep, FoundUnit, charged_cost
-from hush.discovery.unit_discovery import discover_max_rows, least_max_rows_cost, size_classes
+from hush.discovery.unit_discovery import discover_max_rows, hidden_units, size_classes
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.events import compose
@@ -96,15 +97,13 @@ def test_replay_finds_nothing_besides_the_gate() -> None:
     assert check_replay(run, visits(sizes), [*joined, visits(sizes[1:])]) == 5
 
 
-def test_budgets_that_find_nothing_are_told_before_any_charge() -> None:
-    for budget in (Budget(epsilon=1e-9, delta=1e-9), Budget(epsilon=1e-8), Budget(rho=1e-14)):
-        step = step_of(visits([1, 2]), budget)
-        told = least_max_rows_cost(step)
-        assert told is not None
-        assert "the noise would hide the rows of any unit; use at least" in told
-        named = told.split("use at least ")[1].split(", or write")[0]
-        amounts = {key: float(value) for key, value in (part.split("=") for part in named.split(", "))}
-        assert least_max_rows_cost(step_of(visits([1, 2]), Budget(**amounts))) is None
+def test_hidden_units_leave_the_cap_at_one_and_twice_as_many_do_not() -> None:
+    step = step_of(visits([3]))
+    units = int(hidden_units(step))
+    assert not step.account.events
+    assert discover_max_rows(step_of(visits([3] * (units // 2)))).max_rows == 1
+    assert discover_max_rows(step_of(visits([3] * (2 * units)))).max_rows > 1
+    assert hidden_units(step_of(visits([1]), Budget(epsilon=1e-30))) == math.inf
 
 
 def test_rows_without_an_id_are_refused_before_any_charge() -> None:

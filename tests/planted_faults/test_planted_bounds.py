@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -83,13 +84,12 @@ def resumed_for_free(patch: Patch) -> None:
 
 def parts_of_separate_accounts(patch: Patch) -> None:
     """The release gets the whole budget after the discovery."""
-    true = quick_release.parts_of
+    true = quick_release.discover_first
 
-    def wrong(budget: Budget, *given: Any, **options: Any) -> Any:
-        first, _, _, book = true(budget, *given, **options)
-        return first, budget, None, book
+    def wrong(rows_of: Any, draft: Any, budget: Budget, *given: Any, **options: Any) -> Any:
+        return replace(true(rows_of, draft, budget, *given, **options), rest=budget, within=None)
 
-    patch.setattr(quick_release, "parts_of", wrong)
+    patch.setattr(quick_release, "discover_first", wrong)
 
 
 def charged_after_the_counts(patch: Patch) -> None:

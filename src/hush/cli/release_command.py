@@ -301,9 +301,8 @@ def _discovered(
     schema_is_public: bool,
 ) -> tuple[ReleaseRequest, Path, dict[str, Any]]:
     """The request with the rest of the budget, the schema that a discovery found, and the account that both charge."""
-    from hush.discovery.discovery_job import DiscoveryJob, RowsOf
-    from hush.discovery.quick_release import DISCOVERY_SHARE, check_asked, evidence_of, parts_of
-    from hush.privacy.sensitivity import Neighbours
+    from hush.discovery.discovery_job import RowsOf
+    from hush.discovery.quick_release import DISCOVERY_SHARE, answerable, discover_first
     from hush.render.text_table import counted
 
     # What goes together, and where the schema is written.
@@ -319,56 +318,52 @@ def _discovered(
     source, selection = rows_of.source()
     draft = _draft(source, selection, draft_file, protected)
 
-    # Refuse what the release would refuse, then split the budget, and spend the first part.
+    # Refuse what the release would refuse, then spend a part of the budget.
     budget, chosen = request.limit.read(), request.chosen
     if chosen.label is not None and chosen.goal != "rows" and chosen.mechanism.lower() == "auto":
         raise click.UsageError("--label is for synthetic rows; add --goal rows, or name a mechanism")
-    asked: dict[str, Any] = {
-        "workload": request.question.workload,
-        "label": chosen.label,
-        "schema_is_public": schema_is_public,
-    }
-    check_asked(draft, budget, chosen.read(), **asked)
-    first, second, within, ledger = parts_of(
-        budget,
-        DISCOVERY_SHARE,
-        book.ledger,
-        draft,
-        dataset=book.dataset,
-        name=cast(Path, output.path).name,
-        neighbours=Neighbours.ADD_REMOVE,
-        resuming=resume is not None,
-    )
     kept = path.with_name(f"{path.name}.partial")
-    job = DiscoveryJob(
-        RowsOf(source=source, **selection),
-        draft,
-        first,
-        ledger,
-        book.dataset,
-        path.name,
-        partial=kept,
-        resume=resume,
-        rows=request.rows,
-        within=within,
-    )
+    opened = f"{counted(len(draft.open_columns), 'open column')}; {DISCOVERY_TIME}"
     try:
-        opened = f"{counted(len(draft.open_columns), 'open column')}; {DISCOVERY_TIME}"
         with long_work("discovering", opened, private=True):
-            found = job.run()
+            first = discover_first(
+                RowsOf(source=source, **selection),
+                draft,
+                budget,
+                chosen.read(),
+                workload=request.question.workload,
+                label=chosen.label,
+                schema_is_public=schema_is_public,
+                ledger=book.ledger,
+                dataset=book.dataset,
+                name=cast(Path, output.path).name,
+                partial=kept,
+                resume=resume,
+                rows=request.rows,
+            )
     except InterruptedRelease as stopped:
         click.echo(f"hush: {printable(f'{stopped}; resume with the same command and --resume {kept}')}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
-    found.schema.save(path, overwrite=output.force)
+    first.schema.save(path, overwrite=output.force)
     kept.unlink(missing_ok=True)
-    for note in found.notes:
+    for note in first.notes:
         click.echo(f"discovered: {printable(note)}")
-    click.echo(
-        f"Schema {path}: {float(DISCOVERY_SHARE):.0%} of {budget} was spent on it (by itself {first}); the rest is for "
-        f"the release (by itself {second})."
-    )
-    limit = replace(request.limit, **{name: second.to_dict().get(name) for name in ("epsilon", "delta", "rho", "mu")})
-    return replace(request, limit=limit), path, {"within": within, "evidence": evidence_of(found.schema, draft)}
+    if first.within is None:
+        click.echo(f"Schema {path}: nothing was left to discover, so the whole budget is for the release.")
+    else:
+        click.echo(
+            f"Schema {path}: {float(DISCOVERY_SHARE):.0%} of {budget} was spent on it (by itself {first.spent}); the "
+            f"rest is for the release (by itself {first.rest})."
+        )
+    question = request.question
+    if question.workload is not None:
+        workload, said = answerable(question.workload, first.schema)
+        question = replace(question, workload=workload)
+        for line in said:
+            click.echo(f"hush: {printable(line)}", err=True)
+    amounts = first.rest.to_dict()
+    limit = replace(request.limit, **{name: amounts.get(name) for name in ("epsilon", "delta", "rho", "mu")})
+    return replace(request, limit=limit, question=question), path, {"within": first.within, "evidence": first.evidence}
 
 
 def _draft(source: Any, selection: dict[str, Any], draft_file: Path | None, protected: UnitOptions) -> Draft:

@@ -21,14 +21,16 @@ import numpy as np
 from hush.core.errors import ArchiveError, BudgetError, DataError, InterruptedRelease, SchemaError, printable
 from hush.core.memory import memory_limit as bytes_of
 from hush.core.unit import Unit
+from hush.core.validation import check_whole
+from hush.discovery import level_discovery, unit_discovery
 from hush.discovery.discovery_record import GRID_NAMES, DiscoveryRecord, GridName
 from hush.discovery.discovery_step import DiscoveryStep, FoundColumn, charged_cost
 from hush.discovery.found_columns import HALF, GridCounts, found_column, second_grid
 from hush.discovery.found_range import BETA, NoisyLevels
-from hush.discovery.level_discovery import discover_levels, known_levels, least_levels_cost
+from hush.discovery.level_discovery import discover_levels, known_levels
 from hush.discovery.point_discovery import discover_points
 from hush.discovery.public_grids import counted_column, wide_grid
-from hush.discovery.unit_discovery import discover_max_rows, least_max_rows_cost
+from hush.discovery.unit_discovery import discover_max_rows
 from hush.files.atomic_write import check_writable
 from hush.mechanisms.release_job import check_charged
 from hush.privacy.account import Allowance, used_up
@@ -39,7 +41,7 @@ from hush.privacy.gate import Gate, MarginalQuery, Request
 from hush.privacy.gaussian_filter import EVENTS_DELTA
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
 from hush.privacy.noise import law_costing
-from hush.privacy.sensitivity import ONE_CELL, Neighbours, sensitivity
+from hush.privacy.sensitivity import ONE_CELL, Neighbours, Sensitivity, sensitivity
 from hush.release.statement import Statement
 from hush.schema.column import Column
 from hush.schema.column_kinds import Categorical, Integer, Numeric
@@ -59,6 +61,7 @@ LEAST_POINT_DELTA = 1e-30  # with a smaller delta, no value could be shown
 WIDE_SHARE = Fraction(1, 3)  # of what ordered columns get; bins need finer counts than bounds
 MOST_ROWS_HIDDEN = 10  # a level that holds one row in ten must not hide in the noise
 ROWS_WITHOUT_A_GUESS = 1_000_000
+LARGEST_EXCESS = 10.0  # of needed rows over expected ones, for which a budget is raised at once
 NOTHING_FOUND = "its values are all missing, or too few rows hold one for this budget"
 
 
@@ -92,7 +95,7 @@ class DiscoveryJob:
     `ledger` records every charge for good, under `dataset` and `name`; a new one is created with the budget as its cap.
     `partial` is the file that keeps what was paid for until the schema is complete; `resume` is such a file, or the
     record of an interrupted job. `rows` is a public guess of the number of rows: a budget that could find nothing in so
-    many is refused. With `within` the charges go to that account, whose budget the discovery shares with a release.
+    many is refused. With a `share` of the budget the rest is for a release, which charges `within`.
     `entropy` is for tests: a schema found with seeded noise is marked `from_private_data`.
 
     Privacy: the budget, under `neighbours`, for the units of the draft. All checks come before the first charge.
@@ -108,19 +111,22 @@ class DiscoveryJob:
     resume: Path | DiscoveryRecord | None = None
     rows: int | None = None
     neighbours: Neighbours = Neighbours.ADD_REMOVE
-    within: Allowance | None = None
+    share: Fraction = Fraction(1)
     entropy: Entropy | None = None
     progress: Callable[[float], None] | None = None
+    part: Budget = field(init=False, repr=False)
+    within: Allowance | None = field(init=False, repr=False, default=None)
     record: DiscoveryRecord = field(init=False, repr=False)
 
     def run(self) -> DiscoveryOutcome:
         """Check, charge, count and find; InterruptedRelease carries the record if the run is stopped."""
         self.draft.require_open()
-        self._check_budget()
         if self.partial is not None:
             check_writable(self.partial, ArchiveError)
         opened = self._open()
-        self._check_keys(opened)
+        if self.resume is None:
+            self._check_budget(opened)
+        self.part = self._part_of(self.budget)
         with opened.snapshot():
             checked = self._checked_table(opened)
             account, book = self._open_account()
@@ -181,41 +187,8 @@ class DiscoveryJob:
         columns = len(self.draft.open_columns)
         return (1 - UNIT_SHARE if self.draft.open_unit and columns else Fraction(1)) / max(columns, 1)
 
-    def _check_budget(self) -> None:
-        """Refuse a budget under which even a level of many rows would hide in the noise."""
-        if not self.counted or self.resume is not None:
-            return
-        rows = ROWS_WITHOUT_A_GUESS if self.rows is None else self.rows
-        hidden = self._hidden_rows(self.budget)
-        if hidden * MOST_ROWS_HIDDEN <= rows:
-            return
-        enough, excess = self.budget, Fraction(hidden * MOST_ROWS_HIDDEN / rows)
-        while excess > 1:
-            factor = excess if self.budget.pure else excess**2
-            enough = enough.covering(enough.limit * factor * Fraction(101, 100))
-            excess = Fraction(self._hidden_rows(enough) * MOST_ROWS_HIDDEN / rows)
-        guess = "a million rows" if self.rows is None else f"{rows:,} rows"
-        columns = len(self.draft.open_columns)
-        raise BudgetError(
-            f"{self.budget}: too small to find anything in {columns} column{'s' if columns > 1 else ''}: noise would "
-            f"hide a level that holds {hidden:,.0f} rows, which is more than one in {MOST_ROWS_HIDDEN} of {guess}; "
-            f"use at least about {enough}, or discover fewer columns"
-        )
-
-    def _hidden_rows(self, budget: Budget) -> float:
-        """How many rows of one level of a wide grid the noise may hide under a budget."""
-        bound = sensitivity(ONE_CELL, max_rows=self.draft.unit.max_rows, neighbours=self.neighbours)
-        law = law_costing(budget.limit * self._share_of_column * WIDE_SHARE, budget, bound)
-        levels = max(counted_column(wide_grid(column)).levels for column in self.counted)
-        tests = 2 * levels * (levels.bit_length() + 1)
-        return NoisyLevels(np.zeros(1, dtype=np.int64), law).noise_bound(1, HALF / tests)
-
-    def _check_keys(self, opened: RowSource) -> None:
-        """Refuse shares under which no level and no cap could be found."""
-        if self.resume is not None:
-            return
-        account = Allowance(self.budget)
-        step = self._step(opened, account, self._share_of_column, self.draft.unit)
+    def _check_budget(self, opened: RowSource) -> None:
+        """Refuse a budget under which hardly anything could be found, and name one that would do."""
         if self.listed and not self.budget.approximate:
             names = ", ".join(repr(column.name) for column in self.listed)
             raise BudgetError(
@@ -223,11 +196,60 @@ class DiscoveryJob:
                 "delta bounds the chance of showing a value that one unit alone holds: state a delta, such as "
                 "delta=1e-9 (--delta 1e-9), or list the values"
             )
-        problems = [least_levels_cost(step, column) for column in self.listed]
+        rows = ROWS_WITHOUT_A_GUESS if self.rows is None else check_whole(BudgetError, "rows", self.rows, least=1)
+        needed = self._rows_needed(opened, self.budget)
+        if needed <= rows:
+            return
+        columns = len(self.draft.open_columns)
+        where = f"{columns} column{'s' if columns > 1 else ''}" if columns else "the id column"
+        table = "more rows than any table has" if math.isinf(needed) else f"{needed:,.0f} rows"
+        expected = (
+            f"{rows:,} rows are expected" if self.rows else "a million are expected unless rows= or --rows is given"
+        )
+        raise BudgetError(
+            f"{self.budget}: too small to find anything in {where}: for a level with one row in {MOST_ROWS_HIDDEN} to "
+            f"stand out from the noise, it takes {table}, and {expected}; use at least about "
+            f"{self._enough_for(opened, rows)}, or discover fewer columns"
+        )
+
+    def _part_of(self, budget: Budget) -> Budget:
+        """What the discovery may spend of a budget."""
+        return budget if self.share == 1 else budget.part(self.share)
+
+    def _enough_for(self, opened: RowSource, rows: float) -> Budget:
+        """About the least budget that can find something in so many rows."""
+        enough = self.budget
+        while (excess := min(self._rows_needed(opened, enough) / rows, LARGEST_EXCESS)) > 1:
+            factor = Fraction(excess if enough.pure else excess**2)
+            enough = enough.covering(enough.limit * factor * Fraction(101, 100))
+        return enough
+
+    def _rows_needed(self, opened: RowSource, budget: Budget) -> float:
+        """How many rows a table needs so that a level or a value with a fair part of them is found; may be infinite."""
+        needed, unit = [], self.draft.unit
+        try:
+            account = Allowance(self._part_of(budget))
+        except BudgetError:  # the part would be zero
+            return math.inf
+        if self.counted:
+            needed.append(MOST_ROWS_HIDDEN * self._hidden_rows(account.budget))
+        for column in self.listed:
+            step = self._step(opened, account, self._share_of_column, unit)
+            needed.append(MOST_ROWS_HIDDEN * level_discovery.hidden_units(step, column))
         if self.draft.open_unit:
-            problems.append(least_max_rows_cost(self._step(opened, account, UNIT_SHARE, self.draft.unit)))
-        if messages := [problem for problem in problems if problem is not None]:
-            raise BudgetError("; ".join(messages))
+            needed.append(unit_discovery.hidden_units(self._step(opened, account, UNIT_SHARE, unit)))
+        return max(needed)
+
+    def _hidden_rows(self, budget: Budget) -> float:
+        """Up to how many rows of one level of a wide grid the noise may hide."""
+        bound = sensitivity(ONE_CELL, max_rows=self.draft.unit.max_rows, neighbours=self.neighbours)
+        try:
+            law = law_costing(budget.limit * self._share_of_column * WIDE_SHARE, budget, bound)
+        except BudgetError:
+            return math.inf
+        levels = max(counted_column(wide_grid(column)).levels for column in self.counted)
+        tests = 2 * levels * (levels.bit_length() + 1)
+        return NoisyLevels(np.zeros(1, dtype=np.int64), law).noise_bound(1, HALF / tests)
 
     def _checked_table(self, opened: RowSource) -> Table:
         """The table of all columns as far as they are known, with every row read and checked.
@@ -276,12 +298,17 @@ class DiscoveryJob:
             )
         book = None if self.ledger is None else open_ledger(self.ledger, self.budget, dataset=self.dataset)
         terms = terms_of(self.neighbours, self.draft.unit)
-        account = open_account(self.budget, book, release=self.name, terms=terms, within=self.within)
+        if self.share < 1:
+            self.within = open_account(self.budget, book, release=self.name, terms=terms)
+            if earlier is None:  # a discovery without room for the release after it would be paid for nothing
+                one = Sensitivity(Fraction(1), Fraction(1))
+                self.within.require(law_costing(self.within.remaining, self.budget, one).event(one))
+        account = open_account(self.part, book, release=self.name, terms=terms, within=self.within)
         if earlier is not None:
             account.resume(earlier.statement.event)
             if self.within is not None:
                 self.within.resume(earlier.statement.event)
-            if book is not None and not used_up(book.remaining, self.budget.limit):
+            if book is not None and not used_up(book.remaining, self.part.limit):
                 account.lower(book.remaining)
             self.record = earlier.copy()
         else:
@@ -293,7 +320,7 @@ class DiscoveryJob:
         promise = earlier.statement
         differing = {
             "draft": earlier.draft != self.draft.fingerprint,
-            "budget": promise.budget != self.budget,
+            "budget": promise.budget != self.part,
             "neighbours": promise.neighbours is not self.neighbours,
             "unit": promise.unit != self.draft.unit,
         }
@@ -313,7 +340,7 @@ class DiscoveryJob:
         if self.draft.open_unit or self.listed:
             self._discover_keys(opened, account, keep)
         wide = {column.name: wide_grid(column) for column in self.counted}
-        cost = self.budget.limit * self._share_of_column * len(self.counted) * WIDE_SHARE
+        cost = self.part.limit * self._share_of_column * len(self.counted) * WIDE_SHARE
         again = None if self.unit != self.draft.unit else checked
         for column in self.pointed:
             if column.name not in self.record.points:
@@ -345,9 +372,10 @@ class DiscoveryJob:
 
     def _step(self, opened: RowSource, account: Allowance, share: Fraction, unit: Unit | None = None) -> DiscoveryStep:
         """What one part of the discovery may use: a share of the budget, and of its delta where levels are found."""
-        cost = min(self.budget.limit * share, account.remaining)
-        self._require_left(cost)
-        delta = DELTA_SHARE * Fraction(self.budget.delta or 0) / max(len(self.listed) + len(self.pointed), 1)
+        budget = account.budget
+        cost = min(budget.limit * share, account.remaining)
+        _require_left(cost, budget)
+        delta = DELTA_SHARE * Fraction(budget.delta or 0) / max(len(self.listed) + len(self.pointed), 1)
         return DiscoveryStep(
             source=opened,
             unit=self.unit if unit is None else unit,
@@ -359,14 +387,6 @@ class DiscoveryJob:
             entropy=self.entropy,
             memory_limit=bytes_of(self.rows_of.memory_limit),
         )
-
-    def _require_left(self, cost: Fraction) -> None:
-        """Refuse a step for which the account holds nothing."""
-        if used_up(cost, self.budget.limit):
-            raise BudgetError(
-                "nothing is left to count with: the discovery was interrupted after its last charge; discover anew "
-                "with a budget of its own"
-            )
 
     def _note_seeded(self, private: bool) -> None:
         self.record.statement = replace(self.record.statement, seeded=self.record.statement.seeded or not private)
@@ -392,12 +412,12 @@ class DiscoveryJob:
         if not missing:
             return
         each = min(cost, account.remaining) / (len(grids) if cost < account.remaining else len(missing))
-        self._require_left(each)
+        _require_left(each, self.part)
         table = self._table(opened, missing.values(), self.unit) if table is None else table
         with table.snapshot():
             gate = Gate(table, account, neighbours=self.neighbours, entropy=self.entropy)
             queries = [MarginalQuery((counted_column(grid).name,)) for grid in missing.values()]
-            requests = [Request(query, law_costing(each, self.budget, gate.bound(query))) for query in queries]
+            requests = [Request(query, law_costing(each, self.part, gate.bound(query))) for query in queries]
             note = f"discovery: {grid_name} grids of {len(missing)} columns"
             try:
                 for name, answer in zip(missing, gate.measure(requests, note=note), strict=True):
@@ -406,7 +426,7 @@ class DiscoveryJob:
                 self._note_seeded(gate.private)
         keep()
         if self.progress is not None:
-            self.progress(float(1 - account.remaining / self.budget.limit))
+            self.progress(float(1 - account.remaining / self.part.limit))
 
     def _keep(self, account: Allowance, book: Ledger | None) -> None:
         """Put what was spent on record, and write the record to the partial file."""
@@ -417,7 +437,7 @@ class DiscoveryJob:
 
     def _statement(self, account: Allowance, book: Ledger | None, *, seeded: bool) -> Statement:
         return Statement(
-            budget=self.budget,
+            budget=self.part,
             neighbours=self.neighbours,
             unit=self.draft.unit,
             event=account.events[0] if len(account.events) == 1 else compose(account.events),
@@ -473,7 +493,7 @@ class DiscoveryJob:
             schema = replace(draft, rules=None).closed(found, self.unit)
             notes.append(f"The rules of the draft do not fit what was found and are left out: {error}")
         run = Discovery(
-            budget=tuple(self.budget.to_dict().items()),
+            budget=tuple(self.part.to_dict().items()),
             neighbours=self.neighbours.value,
             found=tuple(found),
             unit=self.draft.unit.column or "",
@@ -494,14 +514,23 @@ class DiscoveryJob:
         if "wide" not in grids:
             return None
         bound = sensitivity(ONE_CELL, max_rows=self.unit.max_rows, neighbours=self.neighbours)
-        spent = sum(charged_cost(self.budget, counts.law.event(bound)) for counts in grids.values())
+        spent = sum(charged_cost(self.part, counts.law.event(bound)) for counts in grids.values())
         held = self.record.points.get(column.name)
         cost = math.nextafter(spent + (held.cost if held else 0.0), math.inf)
-        found = found_column(column, grids["wide"], grids.get("fine"), cost=cost, cost_unit=self.budget.unit)
+        found = found_column(column, grids["wide"], grids.get("fine"), cost=cost, cost_unit=self.part.unit)
         if found is None or held is None:
             return found
         stated = replace(found.provenance, delta=held.delta)
         return replace(found, column=replace(found.column, discovered=stated), provenance=stated)
+
+
+def _require_left(cost: Fraction, budget: Budget) -> None:
+    """Refuse a step for which the account of a budget holds nothing."""
+    if used_up(cost, budget.limit):
+        raise BudgetError(
+            "nothing is left to count with: the discovery was interrupted after its last charge; discover anew with a "
+            "budget of its own"
+        )
 
 
 def _tells_nothing(column: Column | Stamp) -> bool:

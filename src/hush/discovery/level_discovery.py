@@ -31,7 +31,6 @@ from hush.schema.discovery_draft import OpenColumn
 from hush.schema.provenance import Discovered
 from hush.tables.discovery_sources import DistinctValues
 
-LARGEST_THRESHOLD = 1_000_000  # units; a budget with which a value needs more finds nothing in any table
 TOTAL_SHARE = Fraction(1, 20)  # of the cost, for the noisy number of all values, which shows how many were missed
 MOST_MISSED = 0.5  # a larger share of values in `other` gets advice
 NEARLY_NONE_MISSED = 0.01
@@ -101,26 +100,18 @@ def values_per_unit(step: DiscoveryStep, column: OpenColumn) -> int:
     return check_whole(HushError, f"column {column.name!r}: values_per_unit", given, least=1, most=2**20)
 
 
-def least_levels_cost(step: DiscoveryStep, column: OpenColumn) -> str | None:
-    """Why the share can find no level, with the budget that would do; None if it can. Reads and charges nothing."""
-    budget = step.account.budget
+def hidden_units(step: DiscoveryStep, column: OpenColumn) -> float:
+    """Up to how many units that hold a value the noise hides it more often than not. Reads and charges nothing."""
     most = values_per_unit(step, column)
     keys = most * (2 if step.neighbours is Neighbours.REPLACE else 1)
     if step.delta < LEAST_DELTA * keys:
-        return f"column {column.name!r}: delta is too small to find levels; state a larger one, such as 1e-9"
+        raise BudgetError(
+            f"column {column.name!r}: delta is too small to find levels; state a larger one, such as 1e-9"
+        )
     try:
-        needed = key_threshold(step, most, step.cost * (1 - TOTAL_SHARE))[0].threshold
+        return key_threshold(step, most, step.cost * (1 - TOTAL_SHARE))[0].threshold
     except BudgetError:
-        needed = None
-    if needed is not None and needed <= LARGEST_THRESHOLD:
-        return None
-    # The threshold falls as the root of the cost.
-    short = Fraction(10**6 if needed is None else math.ceil((needed / LARGEST_THRESHOLD) ** 2 * 1.01))
-    least = budget.covering(budget.limit * short)
-    return (
-        f"column {column.name!r}: its share of {budget} finds no value that fewer than {LARGEST_THRESHOLD:,} units "
-        f"hold; use at least {least}, leave fewer entries to discover, or list the values"
-    )
+        return math.inf
 
 
 def key_threshold(step: DiscoveryStep, most: int, cost: Fraction) -> tuple[NoisyThreshold, int]:

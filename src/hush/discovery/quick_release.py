@@ -8,6 +8,7 @@ The noisy counts of the discovery also help the model. Both parts charge one acc
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import numpy as np
 from hush.core.errors import ArchiveError, HushError, InterruptedRelease, WorkloadError
 from hush.core.validation import check_choice
 from hush.discovery.discover import draft_of
-from hush.discovery.discovery_job import DiscoveryJob, DiscoveryOutcome, RowsOf
+from hush.discovery.discovery_job import DiscoveryJob, RowsOf
 from hush.discovery.discovery_record import DiscoveryRecord
 from hush.discovery.guessed_draft import guessed_draft
 from hush.files.atomic_write import check_writable
@@ -33,20 +34,19 @@ from hush.planning import plan
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import Entropy
-from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
+from hush.privacy.ledger import Ledger, open_ledger
 from hush.privacy.measurement import Measurement
-from hush.privacy.noise import LEAST_STDDEV, law_costing
-from hush.privacy.sensitivity import Neighbours, Sensitivity
+from hush.privacy.noise import LEAST_STDDEV
 from hush.release.release import Release
 from hush.render.progress_bar import SECONDS_BEFORE_BAR, progress_bar
 from hush.schema.column import Column
-from hush.schema.column_kinds import Categorical, Integer, Numeric
+from hush.schema.column_kinds import Categorical, Date, Integer, Numeric
 from hush.schema.discovery_draft import Draft, OpenColumn
 from hush.schema.schema import Schema, refuse_drafted
-from hush.schema.stamps import Stamp
+from hush.schema.stamps import Stamp, Timestamp
 from hush.tables.read import read
 from hush.workloads import Workload
-from hush.workloads.workload_text import parse_workload
+from hush.workloads.workload_text import parse_workload, split_text
 
 STAND_IN_LEVELS = 10_000  # of a column that is to be found, while a workload is tried; wider than any query block
 DISCOVERY_SHARE = Fraction(1, 4)  # of the budget
@@ -109,7 +109,6 @@ def quick_release(
     >>> done.schema["employed"].size, done.release.statement.private, done.budgets[0].limit < done.budgets[1].limit
     (2, True, True)
     """
-    # What is known, and what is assumed.
     assumed: tuple[str, ...] = ()
     if draft is None:
         guess = guessed_draft(
@@ -118,66 +117,86 @@ def quick_release(
         known, assumed = guess.draft, guess.assumed
     else:
         known = draft_of(draft)
-    # What would be refused after the discovery is refused before it, and so are rows that known columns do not take.
+    # What would be refused after the discovery is refused before it.
     check_choice(WorkloadError, "goal", goal, GOALS)
     if output is not None:
         check_writable(Path(output), ArchiveError)
-    check_asked(known, budget, mechanism, workload=workload, label=label)
-    closed = [column for column in known.columns if not isinstance(column, OpenColumn)]
-    if closed:
-        read(data, Schema(closed), **options).check()
-    # One account for both parts.
-    first, second, within, book = parts_of(
-        budget,
-        share,
-        ledger,
-        known,
-        dataset=dataset,
-        name=name,
-        neighbours=Neighbours.ADD_REMOVE,
-        resuming=resume is not None,
-    )
-    outcome = DiscoveryOutcome(known.closed({}, known.unit), ()) if second is budget else None
-    if outcome is None:
-        job = DiscoveryJob(
-            RowsOf(source=data, **options),
-            known,
-            first,
-            book,
-            dataset,
-            name,
-            partial=None if partial is None else Path(partial),
-            resume=Path(resume) if isinstance(resume, str) else resume,
-            rows=rows,
-            within=within,
-            entropy=entropy,
-        )
-        with progress_bar("finding levels", after=SECONDS_BEFORE_BAR) as shown:
-            job.progress = shown
-            outcome = job.run()
+    spending: dict[str, Any] = {"ledger": ledger, "dataset": dataset, "name": name, "entropy": entropy}
+    asked: dict[str, Any] = {"workload": workload, "label": label}
+    resumed = Path(resume) if isinstance(resume, str) else resume
+    kept: dict[str, Any] = {"partial": None if partial is None else Path(partial), "resume": resumed, "rows": rows}
+    given: dict[str, Any] = asked | kept | spending
+    with progress_bar("finding levels", after=SECONDS_BEFORE_BAR) as shown:
+        first = discover_first(RowsOf(source=data, **options), known, budget, mechanism, share, progress=shown, **given)
+    said: tuple[str, ...] = ()
+    if isinstance(workload, str):
+        asked["workload"], said = answerable(workload, first.schema)
     try:
-        planned = plan_rows(outcome.schema, second, mechanism, workload=workload, goal=goal, label=label)
+        planned = plan_rows(first.schema, first.rest, mechanism, goal=goal, **asked)
     except HushError as error:
-        if second is budget:
+        if first.within is None:
             raise
         raise InterruptedRelease(
             f"{error}; the discovery is paid for, and this error has its schema in its attribute release",
-            release=outcome.schema,
+            release=first.schema,
         ) from None
-    release_job = ReleaseJob(
-        planned.fitting(within),  # beside what was spent
+    account: Allowance | Ledger | None = first.within
+    if account is None and ledger is not None:  # all columns were known
+        account = open_ledger(ledger, budget, dataset=dataset)
+    if account is not None:
+        planned = planned.fitting(account)  # beside what was spent
+    job = ReleaseJob(
+        planned,
         output=output,
-        ledger=book,
-        dataset=dataset,
-        name=name,
-        within=within,
-        evidence=evidence_of(outcome.schema, known),
+        within=first.within,
+        evidence=first.evidence,
         schema_is_public=entropy is not None,
-        entropy=entropy,
+        **spending,
     )
     with progress_bar("measuring", after=SECONDS_BEFORE_BAR) as shown:
-        release = release_job.run(read(data, outcome.schema, **options), progress=shown)
-    return QuickRelease(release, outcome.schema, assumed, outcome.notes, (first, second))
+        release = job.run(read(data, first.schema, **options), progress=shown)
+    return QuickRelease(release, first.schema, assumed, (*first.notes, *said), (first.spent, first.rest))
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPart:
+    """What a discovery leaves to the release after it: a schema, the rest of the budget, and the account of both.
+
+    `spent` is the part of the budget that the discovery had. If there was nothing to discover, it is the whole budget,
+    as `rest` is, and there is no account.
+    """
+
+    schema: Schema
+    notes: tuple[str, ...]
+    spent: Budget
+    rest: Budget
+    within: Allowance | None = None
+    evidence: tuple[Measurement, ...] = ()
+
+
+def discover_first(
+    rows_of: RowsOf,
+    draft: Draft,
+    budget: Budget,
+    mechanism: str | Mechanism = "auto",
+    share: Fraction | float = DISCOVERY_SHARE,
+    *,
+    workload: Workload | str | None = None,
+    label: str | None = None,
+    schema_is_public: bool = False,
+    **settings: Any,
+) -> FirstPart:
+    """Find what a draft leaves open with a share of the budget; the rest is for a release of the same rows.
+
+    A draft that leaves nothing open takes nothing from the release. `settings` are those of `DiscoveryJob`.
+    """
+    check_asked(draft, budget, mechanism, workload=workload, label=label, schema_is_public=schema_is_public)
+    if not draft.open_columns and not draft.open_unit:
+        return FirstPart(draft.closed({}, draft.unit), (), budget, budget)
+    job = DiscoveryJob(rows_of, draft, budget, share=Fraction(share), **settings)
+    found = job.run()
+    rest = budget.part(1 - job.share)
+    return FirstPart(found.schema, found.notes, job.part, rest, job.within, evidence_of(found.schema, draft))
 
 
 def check_asked(
@@ -198,7 +217,8 @@ def check_asked(
     if not schema_is_public:
         closed = [column for column in draft.columns if not isinstance(column, OpenColumn)]
         refuse_drafted([column.name for column in closed if column.from_private_data])
-    tried = Schema([part for column in draft.columns for part in _stand_ins(column)])
+    columns = (stand_in(column) if isinstance(column, OpenColumn) else column for column in draft.columns)
+    tried = Schema(columns, unit=draft.unit)
     if label is not None:
         tried.domain.check((label,))
     if isinstance(workload, str):
@@ -207,17 +227,54 @@ def check_asked(
         raise WorkloadError("a Workload needs the columns that are still to be found; give a text, such as '2-way'")
 
 
-def _stand_ins(column: Column | Stamp | OpenColumn) -> list[Column | Stamp]:
-    """A known column, or columns of many levels in place of one that is to be found; only numbers have sums."""
-    if not isinstance(column, OpenColumn):
-        return [column]
-    if column.kind in (Integer.kind, Numeric.kind):
-        return [Integer(name=column.name, low=0, high=STAND_IN_LEVELS - 1)]
-    names = [f"{column.name}.{part}" for part in column.given.get("parts", ())] or [column.name]
-    return [Categorical(name=name, values=tuple(map(str, range(STAND_IN_LEVELS)))) for name in names]
+def stand_in(column: OpenColumn) -> Column | Stamp:
+    """A column of the kind that is to be found, with as many levels as a workload may need."""
+    name, levels = column.name, range(STAND_IN_LEVELS)
+    start, end = dt.date.min, dt.date.min + dt.timedelta(days=levels[-1])
+    match column.kind:
+        case Categorical.kind:
+            return Categorical(name=name, values=tuple(map(str, levels)))
+        case Integer.kind:
+            return Integer(name=name, low=levels[0], high=levels[-1])
+        case Numeric.kind:
+            return Numeric.equal_width(name=name, low=0, high=STAND_IN_LEVELS, bins=STAND_IN_LEVELS)
+        case Date.kind:
+            return Date(name=name, start=start, end=end)
+    parts = {key: column.given[key] for key in ("parts", "minutes") if key in column.given}
+    return Timestamp(name=name, start=start, end=end, **parts)
 
 
-def evidence_of(schema: Schema, draft: Draft) -> list[Measurement]:
+def answerable(workload: str, schema: Schema) -> tuple[str, tuple[str, ...]]:
+    """The parts of a workload that can be asked of the columns that were found, and in words what was left out.
+
+    The whole was checked against the draft, so a part that fails names a column in which nothing was found, or more
+    columns than are left. If no part can be asked, all pairs of columns are.
+
+    >>> from hush.schema import Boolean
+    >>> answerable("a,b; a + 2-way", Schema([Boolean(name="a")]))[0]
+    'a'
+    """
+    parts: list[str] = []
+    dropped: list[str] = []
+    for summand in split_text(workload, "+"):
+        kept = []
+        for piece in split_text(summand, ";"):
+            try:
+                parse_workload(schema, piece)
+                kept.append(piece.strip())
+            except HushError:
+                dropped.append(piece.strip())
+        parts += ["; ".join(kept)] if kept else []
+    said = tuple(f"{part}: not asked, since some of its columns were left out" for part in dropped)
+    return " + ".join(parts) or all_pairs(schema), said
+
+
+def all_pairs(schema: Schema) -> str:
+    """The workload of all pairs of columns; a single column has none, so it is asked for itself."""
+    return f"{min(2, max(len(schema.domain.varying()), 1))}-way"
+
+
+def evidence_of(schema: Schema, draft: Draft) -> tuple[Measurement, ...]:
     """The noisy counts of columns that a discovery found, for a release about the same rows.
 
     Columns that the draft knew before may say what an earlier discovery found in other rows, so they are no evidence.
@@ -225,11 +282,11 @@ def evidence_of(schema: Schema, draft: Draft) -> list[Measurement]:
 
     >>> from hush.schema import Boolean
     >>> evidence_of(Schema([Boolean(name="employed")]), Draft.of({"employed": Boolean(name="employed")}))
-    []
+    ()
     """
     opened = {column.name for column in draft.open_columns}
     found = [(c.name, c.discovered) for c in schema if c.discovered is not None and c.source in opened]
-    return [
+    return tuple(
         Measurement(
             (name,),
             np.array(kept.rows, dtype=np.float64),
@@ -237,7 +294,7 @@ def evidence_of(schema: Schema, draft: Draft) -> list[Measurement]:
         )
         for name, kept in found
         if len(kept.rows) == schema[name].size
-    ]
+    )
 
 
 def plan_rows(
@@ -254,34 +311,7 @@ def plan_rows(
     A label in which nothing was found is planned for like any other column.
     """
     columns = schema.domain.varying()
-    asked = workload or f"{min(2, max(len(columns), 1))}-way"
+    asked = workload or all_pairs(schema)
     predicted = label if label in columns and len(columns) > 1 else None
     for_goal = goal if mechanism == "auto" else "answers"
     return plan(asked, budget, mechanism, schema=schema, goal=for_goal, label=predicted)
-
-
-def parts_of(
-    budget: Budget,
-    share: Fraction | float,
-    ledger: str | Path | Ledger | None,
-    draft: Draft,
-    *,
-    dataset: str,
-    name: str,
-    neighbours: Neighbours,
-    resuming: bool = False,
-) -> tuple[Budget, Budget, Allowance, Ledger | None]:
-    """The budgets of the discovery and of the release, the account that both charge, and its ledger.
-
-    A draft that leaves nothing open takes nothing from the release.
-    """
-    book = None if ledger is None else open_ledger(ledger, budget, dataset=dataset)
-    within = open_account(budget, book, release=name, terms=terms_of(neighbours, draft.unit))
-    # A ledger that has no room for the whole is refused now: a discovery without its release would be paid for nothing.
-    if not resuming:
-        one = Sensitivity(Fraction(1), Fraction(1))
-        within.require(law_costing(within.remaining, budget, one).event(one))
-    if not draft.open_columns and not draft.open_unit:
-        return budget, budget, within, book
-    part = Fraction(share)
-    return budget.part(part), budget.part(1 - part), within, book

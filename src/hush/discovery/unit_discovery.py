@@ -23,7 +23,7 @@ SHARE_WITHIN = 0.95  # of the units, which keep all of their rows
 DEFAULT_MOST_ROWS = 10_000  # the largest cap that is tried
 SINGLE_SIZES = 16  # numbers of rows with a class of their own; from there on classes widen
 GROWTH = Fraction(5, 4)  # of the first number of rows of a class to that of the next
-LARGEST_STDDEV = 100_000  # of the number of units in a class; with more noise nothing is found in any table
+NOISE_THAT_HIDES = 4  # stddevs of the number of all units, which so many units at most do not stand out from
 
 
 def discover_max_rows(step: DiscoveryStep, *, most: int | None = None) -> FoundUnit:
@@ -41,8 +41,7 @@ def discover_max_rows(step: DiscoveryStep, *, most: int | None = None) -> FoundU
     # Units above each class, by the sums from the end; the first class that few enough units are above gives the cap.
     above = np.append(np.cumsum(noisy[::-1])[::-1][1:], 0)
     total = int(noisy.sum())
-    spread = noise.stddev * math.sqrt(len(firsts))
-    hidden = total <= 4 * spread
+    hidden = total <= NOISE_THAT_HIDES * noise.stddev * math.sqrt(len(firsts))
     few = np.flatnonzero(above[:-2] <= (1 - SHARE_WITHIN) * total)
     place = 0 if hidden else int(few[0]) if len(few) else len(firsts) - 2
     cap = firsts[place + 1] - 1
@@ -80,21 +79,12 @@ def size_classes(most: int) -> tuple[int, ...]:
     return (*firsts, most + 1)
 
 
-def least_max_rows_cost(step: DiscoveryStep) -> str | None:
-    """Why the share can find no cap, with the budget that would do; None if it can. Reads and charges nothing."""
-    budget = step.account.budget
+def hidden_units(step: DiscoveryStep, most: int = DEFAULT_MOST_ROWS) -> float:
+    """Up to how many units the noise hides how many there are at all. Reads and charges nothing."""
     try:
-        stddev = _noise(step).stddev
+        return NOISE_THAT_HIDES * _noise(step).stddev * math.sqrt(len(size_classes(most)))
     except BudgetError:
-        stddev = math.inf
-    if stddev <= LARGEST_STDDEV:
-        return None
-    ratio = 10**6 if math.isinf(stddev) else math.ceil(stddev / LARGEST_STDDEV * 1.01)
-    least = budget.covering(budget.limit * (ratio if budget.pure else ratio**2))
-    return (
-        f'max_rows = "discover": with its share of {budget} the noise would hide the rows of any unit; use at least '
-        f"{least}, or write the number"
-    )
+        return math.inf
 
 
 def _noise(step: DiscoveryStep) -> DiscreteGaussian | DiscreteLaplace:

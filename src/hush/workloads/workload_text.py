@@ -72,7 +72,7 @@ def parse_workload(over: Domain | Schema, text: str) -> Workload:
     domain = domain_of(over, WorkloadError)
     if len(text) > LONGEST_TEXT:
         raise WorkloadError(f"a text of {len(text):,} characters: at most {LONGEST_TEXT:,} are possible; ask for less")
-    summands = [summand.strip() for summand in _split(text, "+")]
+    summands = [summand.strip() for summand in split_text(text, "+")]
     if not any(summands):
         raise WorkloadError(f"the workload is empty; {EXAMPLE_TEXTS}")
     asked: dict[str, float] = {}
@@ -117,7 +117,7 @@ def _parse_unweighted(over: Domain | Schema, summand: str) -> Workload:
     if match := re.fullmatch(r"(\d+)\s*-\s*of\s*-\s*(\d+)", summand):
         return Workload.thresholds(domain, _whole(match[2]), _whole(match[1]))
     # A list of sums, thresholds and products.
-    pieces = [piece for piece in _split(summand, ";") if piece.strip()]
+    pieces = [piece for piece in split_text(summand, ";") if piece.strip()]
     if not pieces:
         raise WorkloadError(f"cannot read the workload {summand!r}; {EXAMPLE_TEXTS}")
     terms: dict[Hashable, Term] = {}
@@ -187,7 +187,7 @@ def _whole(digits: str) -> int:
     return int(digits)
 
 
-def _split(text: str, mark: str) -> Iterator[str]:
+def split_text(text: str, mark: str) -> Iterator[str]:
     """Pieces between marks, where marks in quotes do not count."""
     piece = ""
     for token in PIECE_PATTERN.findall(text):
