@@ -70,9 +70,21 @@ def test_days_are_counted_by_years() -> None:
     grid = wide_grid(column)
     assert isinstance(grid, Date)
     assert (grid.granularity, grid.levels) == (Granularity.YEAR, 800)
-    assert day_granularity(dt.date(2020, 1, 1), dt.date(2022, 12, 31)) is Granularity.DAY
-    assert day_granularity(dt.date(1950, 1, 1), dt.date(2022, 12, 31)) is Granularity.MONTH
-    assert day_granularity(dt.date(1600, 1, 1), dt.date(2022, 12, 31)) is Granularity.YEAR
+
+
+@pytest.mark.parametrize(
+    ("first", "rows", "granularity"),
+    [
+        (2020, 10_000, Granularity.DAY),
+        (2020, 1000, Granularity.MONTH),  # 33 stddevs of noise over 1,096 days are a third of the rows
+        (1950, 10_000_000, Granularity.MONTH),
+        (1600, 10_000_000, Granularity.YEAR),
+    ],
+)
+def test_days_are_counted_only_where_their_noise_does_not_hide_the_rows(
+    first: int, rows: float, granularity: Granularity
+) -> None:
+    assert day_granularity(dt.date(first, 1, 1), dt.date(2022, 12, 31), rows, 10.0) is granularity
 
 
 @given(

@@ -28,11 +28,9 @@ def noise_forgotten(patch: Patch) -> None:
     """The first grid's counts are recorded without their noise."""
     true = DiscoveryJob._count
 
-    def wrong(
-        self: Any, opened: Any, account: Any, grid: Any, grids: Any, cost: Any, keep: Any, table: Any = None
-    ) -> None:
-        true(self, opened, account, grid, grids, cost, keep, table)
-        exact = self._table(opened, grids.values(), self.unit)
+    def wrong(self: Any, opened: Any, account: Any, grid: Any, grids: Any, *given: Any, **options: Any) -> None:
+        true(self, opened, account, grid, grids, *given, **options)
+        exact = self._table(opened, grids.values(), self.unit) if grids else None
         for name, column in grids.items():
             clique = (discovery_job.counted_column(column).name,)
             self.record.counts[grid, name] = exact.counts([clique])[clique], self.record.counts[grid, name][1]
@@ -44,8 +42,9 @@ def clamped_by_exact_bounds(patch: Patch) -> None:
     """The second grid of a column ends at the largest number that the rows hold."""
     true = DiscoveryJob._count
 
-    def wrong(self: Any, opened: Any, account: Any, grid: Any, grids: Any, *given: Any, table: Any = None) -> None:
-        true(self, opened, account, grid, grids, *given, table=table)
+    def wrong(self: Any, opened: Any, account: Any, grid: Any, grids: Any, *given: Any, **options: Any) -> None:
+        true(self, opened, account, grid, grids, *given, **options)
+        table = options.get("table")
         if grid == "wide":
             clique = (next(iter(table.domain)),)
             highest = np.flatnonzero(table.counts([clique])[clique][:-1])[-1]

@@ -1,8 +1,8 @@
 """DiscoveryJob: one discovery from its draft to a schema, with checks, charges, a partial file and resuming.
 
 The order is: rows per unit, levels of categories, noisy counts of the public wide grids of all other columns at once,
-noisy counts of finer grids inside the ranges that were found. The last step spends what is left. Bounds, bins and
-points are then computed from the noisy counts alone.
+of grids in between for numbers far from zero, and of finer grids inside the ranges that were found. The last step
+spends what is left. Bounds, bins and points are then computed from the noisy counts alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hush.core.validation import check_whole
 from hush.discovery import level_discovery, unit_discovery
 from hush.discovery.discovery_record import GRID_NAMES, DiscoveryRecord, GridName
 from hush.discovery.discovery_step import DiscoveryStep, FoundColumn, charged_cost
-from hush.discovery.found_columns import HALF, GridCounts, found_column, second_grid
+from hush.discovery.found_columns import HALF, GridCounts, found_column, second_grid, zoom_grid
 from hush.discovery.found_range import BETA, NoisyLevels
 from hush.discovery.level_discovery import discover_levels, known_levels
 from hush.discovery.point_discovery import discover_points
@@ -59,6 +59,7 @@ POINT_SHARE = Fraction(1, 10)  # of what a column gets, for values that many row
 DELTA_SHARE = EVENTS_DELTA / 2  # half of the delta that accounts keep for such events; thresholds hardly feel it
 LEAST_POINT_DELTA = 1e-30  # with a smaller delta, no value could be shown
 WIDE_SHARE = Fraction(1, 3)  # of what ordered columns get; bins need finer counts than bounds
+ZOOM_SHARE = Fraction(1, 5)  # the same, for columns of numbers that lie far from zero
 MOST_ROWS_HIDDEN = 10  # a level that holds one row in ten must not hide in the noise
 ROWS_WITHOUT_A_GUESS = 1_000_000
 LARGEST_EXCESS = 10.0  # of needed rows over expected ones, for which a budget is raised at once
@@ -349,12 +350,12 @@ class DiscoveryJob:
                 self._note_seeded(points.private)
                 keep()
         self._count(opened, account, "wide", wide, cost, keep, table=again)
-        fine = {}
-        for column in self.counted:
-            grid = self._second_grid(column)
-            if grid is not None:
-                fine[column.name] = grid
-        self._count(opened, account, "fine", fine, account.remaining, keep)
+        zoom = {column.name: grid for column in self.counted if (grid := self._grid("zoom", column)) is not None}
+        cost = self.part.limit * self._share_of_column * len(zoom) * ZOOM_SHARE
+        self._count(opened, account, "zoom", zoom, cost, keep)
+        fine = {column.name: grid for column in self.counted if (grid := self._grid("fine", column)) is not None}
+        left = {name: 1 - WIDE_SHARE - ZOOM_SHARE * (name in zoom) for name in fine}  # each pays for its own grids
+        self._count(opened, account, "fine", fine, account.remaining, keep, shares=left)
 
     def _discover_keys(self, opened: RowSource, account: Allowance, keep: Callable[[], None]) -> None:
         """The cap on rows per unit, then the levels of categories; each is kept as soon as it is found."""
@@ -406,22 +407,29 @@ class DiscoveryJob:
         cost: Fraction,
         keep: Callable[[], None],
         table: Table | None = None,
+        shares: Mapping[str, Fraction] | None = None,
     ) -> None:
-        """Noisy counts of one grid of every column that the record lacks, with one charge, before any is counted."""
+        """Noisy counts of one grid of every column that the record lacks, with one charge, before any is counted.
+
+        The cost of all grids is divided by `shares`, by default equally; a cost of all that remains is spent whole.
+        """
         missing = {name: grid for name, grid in grids.items() if (grid_name, name) not in self.record.counts}
         if not missing:
             return
-        each = min(cost, account.remaining) / (len(grids) if cost < account.remaining else len(missing))
-        _require_left(each, self.part)
+        weights = shares or dict.fromkeys(grids, Fraction(1))
+        of_all = sum(weights[name] for name in (grids if cost < account.remaining else missing))
+        each = {name: min(cost, account.remaining) * weights[name] / of_all for name in missing}
+        _require_left(min(each.values()), self.part)
         table = self._table(opened, missing.values(), self.unit) if table is None else table
         with table.snapshot():
             gate = Gate(table, account, neighbours=self.neighbours, entropy=self.entropy)
-            queries = [MarginalQuery((counted_column(grid).name,)) for grid in missing.values()]
-            requests = [Request(query, law_costing(each, self.part, gate.bound(query))) for query in queries]
+            queries = {name: MarginalQuery((counted_column(grid).name,)) for name, grid in missing.items()}
+            laws = {name: law_costing(each[name], self.part, gate.bound(query)) for name, query in queries.items()}
+            requests = [Request(query, laws[name]) for name, query in queries.items()]
             note = f"discovery: {grid_name} grids of {len(missing)} columns"
             try:
                 for name, answer in zip(missing, gate.measure(requests, note=note), strict=True):
-                    self.record.counts[grid_name, name] = answer.raw, requests[0].noise
+                    self.record.counts[grid_name, name] = answer.raw, laws[name]
             finally:
                 self._note_seeded(gate.private)
         keep()
@@ -450,16 +458,25 @@ class DiscoveryJob:
     def grid_counts(self, grid_name: GridName, column: OpenColumn) -> GridCounts:
         """The noisy counts of a grid of a column; the grid follows from the draft and earlier counts."""
         rows, law = self.record.counts[grid_name, column.name]
-        grid = wide_grid(column) if grid_name == "wide" else self._second_grid(column)
+        grid = self._grid(grid_name, column)
         assert grid is not None  # noqa: S101
         if len(rows) != counted_column(grid).size:
             raise DataError(f"the counts on record of {column.name!r} do not fit its grid; discover anew")
         return GridCounts(grid, rows, law)
 
-    def _second_grid(self, column: OpenColumn) -> Column | Stamp | None:
-        """The second grid of a column, which follows from what is on record."""
+    def _grid(self, grid_name: GridName, column: OpenColumn) -> Column | Stamp | None:
+        """A grid of a column, which follows from what is on record; None if the column has none of this name."""
+        if grid_name == "wide":
+            return wide_grid(column)
+        if grid_name == "zoom":
+            return zoom_grid(column, self.grid_counts("wide", column))
         held = self.record.points.get(column.name)
-        return second_grid(column, self.grid_counts("wide", column), held.points if held else ())
+        points = held.points if held else ()
+        if ("zoom", column.name) in self.record.counts:
+            grid = second_grid(column, self.grid_counts("zoom", column), points, zoomed=True)
+            if grid is not None:
+                return grid
+        return second_grid(column, self.grid_counts("wide", column), points)
 
     def outcome(self) -> DiscoveryOutcome:
         """The schema that the record leads to; computed from what was released alone."""

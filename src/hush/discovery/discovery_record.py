@@ -26,8 +26,8 @@ from hush.schema.stamps import Stamp
 
 RECORD_VERSION = 1
 LARGEST_RECORD = 64 * 2**20  # bytes
-GridName = Literal["wide", "fine"]
-GRID_NAMES: tuple[GridName, ...] = ("wide", "fine")
+GridName = Literal["wide", "zoom", "fine"]
+GRID_NAMES: tuple[GridName, ...] = ("wide", "zoom", "fine")
 
 
 class CountsFile(Stored):

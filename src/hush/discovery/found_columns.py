@@ -29,6 +29,7 @@ from hush.discovery.found_bins import (
 from hush.discovery.found_range import BETA, FoundRange, NoisyLevels, found_range, narrowed_range
 from hush.discovery.public_grids import (
     counted_column,
+    cut_evenly,
     day_granularity,
     day_grid,
     ends_of,
@@ -51,7 +52,10 @@ KNOWS_NOTHING = 0.995  # a bound on the share of rows outside that rounds to all
 FINE_NOISE_RATIO = 3.0  # a group of the first grid holds so many stddevs of a count before it is cut
 NEAR_PERIOD = 0.03  # of a month, quarter or year, which a column of days then begins or ends with
 LEAST_SHOWN = 1e-6  # standard deviation; schema files refuse 0, to which that of nearly no noise would be rounded
-HALF = BETA / 2  # the chance of a wrong range, for each of the two grids
+FAR_RATIO = 5  # of the ends of a range whose levels may be far wider than what they hold
+LEAST_ZOOM_CELLS, MOST_ZOOM_CELLS = 16, 64
+ZOOM_SIGNAL = 8.0  # stddevs of a count: all rows, spread over the cells of the zoom, then stand out from its noise
+HALF = BETA / 2  # the chance of a wrong range, for each of the first and the second grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +82,33 @@ class GridCounts:
         return found_range(self.levels, failure=HALF, skip_ends=True)
 
 
-def second_grid(column: OpenColumn, wide: GridCounts, points: Sequence[Fraction] = ()) -> Column | Stamp | None:
+def zoom_grid(column: OpenColumn, wide: GridCounts) -> Column | None:
+    """A grid between the first and the second one, for numbers that are all within a few levels far from zero.
+
+    Years, temperatures and moments in seconds take up a small part of such levels. None for other columns.
+    """
+    held = wide.range(column)
+    if held is None or BOUNDS not in column.open or isinstance(wide.column, Date):
+        return None
+    ends = ends_of(wide.column)
+    low, high = ends[held.first][0], ends[held.last][1]
+    if low * high <= 0 or low == high or max(abs(low), abs(high)) > FAR_RATIO * min(abs(low), abs(high)):
+        return None
+    whole = isinstance(wide.column, Integer)
+    if whole and high - low <= MOST_WHOLE_LEVELS:  # the second grid can count every integer
+        return None
+    cells = min(int((wide.levels.total / (ZOOM_SIGNAL * wide.law.stddev)) ** 2), MOST_ZOOM_CELLS)
+    edges = cut_evenly(low, high, cells, whole=whole) if cells >= LEAST_ZOOM_CELLS else []
+    return number_grid(column, with_margins(edges, whole=whole), (), Outside.CLAMP) if len(edges) > 2 else None
+
+
+def second_grid(
+    column: OpenColumn, wide: GridCounts, points: Sequence[Fraction] = (), *, zoomed: bool = False
+) -> Column | Stamp | None:
     """The second grid of a column; None if the first one shows no rows, or shows all that is needed.
 
-    `points` are numbers that many rows were found to hold; those within the range get a level of their own.
+    `points` are numbers that many rows were found to hold; those within the range get a level of their own. If the
+    column was `zoomed`, `wide` has the counts of that grid.
     """
     held = wide.range(column)
     if held is None:
@@ -90,7 +117,7 @@ def second_grid(column: OpenColumn, wide: GridCounts, points: Sequence[Fraction]
     counted = wide.column
     if isinstance(counted, Date):
         start, end = counted.days(held.first)[0], counted.days(held.last)[1]
-        granularity = day_granularity(start, end)
+        granularity = day_granularity(start, end, noisy.total, wide.law.stddev)
         if BOUNDS not in column.open or granularity is Granularity.YEAR:
             return None
         # one level more on each side counts all rows beyond, since these are clamped to it
@@ -99,7 +126,10 @@ def second_grid(column: OpenColumn, wide: GridCounts, points: Sequence[Fraction]
     whole = isinstance(counted, Integer)
     cells = cells_for(noisy.total, wide.law.stddev, column.most_bins)
     least = max(noisy.total / cells, FINE_NOISE_RATIO * wide.law.stddev)
-    edges = fine_edges(counted, noisy.rows.astype(np.float64), cells, held.first, held.last, least)
+    first, last = held.first, held.last
+    if zoomed:  # one narrow level more at each end costs little, and rows beyond the range are moved
+        first, last = max(first - 1, 1), min(last + 1, counted.levels - 2)
+    edges = fine_edges(counted, noisy.rows.astype(np.float64), cells, first, last, least)
     # Candidates for single values: known ones, found ones, then the roundest edges, as many as a column may list.
     known = [exact(point) for point in column.given.get("points", ())]
     found = [point for point in points if edges[0] <= point < edges[-1]]

@@ -29,6 +29,7 @@ FIRST_DAY, LAST_DAY = dt.date(1600, 1, 1), dt.date(2399, 12, 31)
 SPECIAL_NUMBERS = (0, *(sign * (10**digits - 1) for digits in range(1, 9) for sign in (-1, 1)), -1)
 STEPS = (Fraction(1), Fraction(2), Fraction(5))
 MOST_LEVELS_OF_DAYS = 4000  # of the second grid of a date column: days up to eleven years, then months
+NOISE_OF_DAYS = 0.1  # of all rows, which the noise of all days together may be
 CLUMP_CONTRAST = 0.02  # of the rows of a clump, which the groups beside it hold at most
 CLUMP_CELLS = 8.0  # times as many cells as the share of rows of a clump gives it
 MOST_FINE_CELLS = 768  # about, with those of clumps; memory for bins grows as the square of the cells
@@ -116,11 +117,11 @@ def fine_edges(wide: Column, noisy: Floats, cells: int, first: int, last: int, l
     many cells. Rows that share one number need no cells.
     """
     ends, whole = ends_of(wide), isinstance(wide, Integer)
-    marks = sorted({edge for pair in ends[first : last + 1] for edge in pair})
-    low, high = marks[0], marks[-1]
+    low, high = min(ends[first : last + 1])[0], max(end for _, end in ends[first : last + 1])
     if ends[last][0] == ends[last][1]:  # a point: room for what lies just above it
         high = min((edge for edge in wide_edges(whole=whole) if edge > high), default=high + 1)
-    edges = [low, *(edge for edge in wide_edges(whole=whole) if low < edge < high), high]
+    marks = {edge for start, end in ends[first : last + 1] if start < end for edge in (start, end)}
+    edges = [low, *sorted(edge for edge in marks if low < edge < high), high]
     rows = np.zeros(len(edges) - 1)
     for (start, end), count in zip(ends[first : last + 1], noisy[first : last + 1], strict=True):
         if start < end:
@@ -144,12 +145,16 @@ def fine_edges(wide: Column, noisy: Floats, cells: int, first: int, last: int, l
         beside = sum(others for *_, others in groups[max(place - 1, 0) : place + 2]) - count
         share = count / total * (more if beside < CLUMP_CONTRAST * count else 1.0)
         wanted = max(1, round(cells * share)) if len(groups) > 1 else cells
-        width = round_width(start, end, wanted, whole=whole)
-        step = start + (-start) % width  # the first multiple of the width, unless the start is one
-        inside = [step + k * width for k in range(math.ceil((end - step) / width))]
-        cuts.extend(edge for edge in inside if start < edge < end)
-        cuts.append(end)
+        cuts += cut_evenly(start, end, wanted, whole=whole)[1:]
     return cuts
+
+
+def cut_evenly(start: Fraction, end: Fraction, cells: int, *, whole: bool) -> list[Fraction]:
+    """Edges of about so many cells of one round width."""
+    width = round_width(start, end, cells, whole=whole)
+    step = start + (-start) % width  # the first multiple of the width, unless the start is one
+    inside = [step + k * width for k in range(math.ceil((end - step) / width))]
+    return [start, *(edge for edge in inside if start < edge < end), end]
 
 
 def with_margins(edges: Sequence[Fraction], *, whole: bool) -> list[Fraction]:
@@ -184,9 +189,12 @@ def round_points(edges: Sequence[Fraction], *, whole: bool) -> list[Fraction]:
     return sorted(candidates | {point for point in inside if abs(point) <= LARGEST_INTEGER})
 
 
-def day_granularity(start: dt.date, end: dt.date) -> Granularity:
-    """The granularity of the second grid of a date column: the finest that keeps it small."""
+def day_granularity(start: dt.date, end: dt.date, rows: float, stddev: float) -> Granularity:
+    """The granularity of the second grid of a date column: days if their noise together is far below the rows.
+
+    Days alone can be added up to weeks; months are enough for quarters and years.
+    """
     days = (end - start).days + 1
-    if days <= MOST_LEVELS_OF_DAYS:
+    if days <= MOST_LEVELS_OF_DAYS and math.sqrt(days) * stddev <= NOISE_OF_DAYS * rows:
         return Granularity.DAY
     return Granularity.MONTH if days // 31 <= MOST_LEVELS_OF_DAYS else Granularity.YEAR
