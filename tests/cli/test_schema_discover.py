@@ -8,8 +8,10 @@ import pytest
 
 import hush
 from command_line import run_hush as run
+from hush.core.errors import HushError
 from hush.core.unit import Unit
 from hush.discovery.discovery_job import DiscoveryJob
+from hush.mechanisms.release_job import ReleaseJob
 from hush.schema import Schema
 
 DRAFT = """\
@@ -161,6 +163,28 @@ def test_an_interrupted_discovery_of_a_release_goes_on_with_the_same_command(
     book = hush.Ledger.open(ledger)
     assert spent.rho is not None
     assert spent.rho < book.limit - book.remaining <= book.limit
+
+
+def test_a_release_that_stopped_after_its_discovery_goes_on_with_the_schema(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, output, schema = tmp_path / "budget.db", tmp_path / "people.hush", tmp_path / "people.toml"
+    words = ["release", files[0], "--workload", "2-way", "--delta", "1e-9", "--ledger", ledger, "-o", output]
+
+    def stopped(*given: Any, **options: Any) -> None:
+        raise HushError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReleaseJob, "run", stopped)
+        first = run(*words, "--discover", "--epsilon", "3")
+    assert schema.exists()
+    assert not output.exists()
+    told = run(*words, "--discover", "--epsilon", "3")
+    assert told.exit_code == 2
+    assert f"release with --schema {schema} instead of --discover" in " ".join(told.stderr.split())
+    rest = first.stdout.split("for the release (by itself epsilon=")[1].split(",")[0]
+    assert run(*words, "--schema", schema, "--epsilon", rest).exit_code == 0
+    assert hush.Ledger.open(ledger).remaining >= 0
 
 
 def test_discover_goes_with_no_plan_and_one_unit(files: tuple[Path, Path], tmp_path: Path) -> None:

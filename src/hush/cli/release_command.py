@@ -35,7 +35,7 @@ from hush.cli.options import (
     unit_options,
     workload_options,
 )
-from hush.core.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, printable
+from hush.core.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, SchemaError, printable
 from hush.render.progress_bar import progress_bar
 
 if TYPE_CHECKING:
@@ -311,6 +311,11 @@ def _discovered(
     path = cast(Path, output.path).with_suffix(".toml")
     if path == output.path:
         raise click.UsageError(f"-o {path}: the schema that is found goes there; end the release in .hush")
+    if path.is_file() and not output.force:
+        raise SchemaError(
+            f"{path} exists already. If a release stopped after its discovery had written it, release with --schema "
+            f"{path} instead of --discover and with the rest of the budget; else choose another name or add --force"
+        )
     OutputOptions(path, output.force).check(rows_of.data, draft_file, book.ledger)
     if not request.question.given and request.chosen.goal != "rows":
         raise click.UsageError("say what to ask with --workload, or add --goal rows")

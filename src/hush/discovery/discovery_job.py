@@ -35,7 +35,7 @@ from hush.files.atomic_write import check_writable
 from hush.mechanisms.release_job import check_charged
 from hush.privacy.account import Allowance, used_up
 from hush.privacy.budget import Budget
-from hush.privacy.events import RareKeyEvent, compose
+from hush.privacy.events import RareKeyEvent, compose, price
 from hush.privacy.exact_sampling import Entropy
 from hush.privacy.gate import Gate, MarginalQuery, Request
 from hush.privacy.gaussian_filter import EVENTS_DELTA
@@ -63,7 +63,7 @@ ZOOM_SHARE = Fraction(1, 5)  # the same, for columns of numbers that lie far fro
 MOST_ROWS_HIDDEN = 10  # a level that holds one row in ten must not hide in the noise
 ROWS_WITHOUT_A_GUESS = 1_000_000
 LARGEST_EXCESS = 10.0  # of needed rows over expected ones, for which a budget is raised at once
-NOTHING_FOUND = "its values are all missing, or too few rows hold one for this budget"
+NOTHING_FOUND = "all values are missing, or too few rows hold one for this budget"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -482,6 +482,7 @@ class DiscoveryJob:
         """The schema that the record leads to; computed from what was released alone."""
         found: dict[str, Column | Stamp] = {}
         notes, left_out = [], []
+        reasons: dict[str, list[str]] = {}  # columns that are left out, by why
         if self.record.unit is not None:
             notes.append(f"rows per unit: {self.record.unit.provenance.note}")
         for column in self.draft.open_columns:
@@ -489,15 +490,18 @@ class DiscoveryJob:
             if result is None or _tells_nothing(result.column):
                 left_out.append(column.name)
                 why = NOTHING_FOUND if result is None else result.provenance.note
-                notes.append(f"{printable(column.name)}: left out of the schema; {why}")
+                reasons.setdefault(why, []).append(printable(column.name))
                 continue
             drafted = self.record.statement.seeded or not result.private
             found[column.name] = replace(result.column, from_private_data=drafted)
             notes.append(f"{printable(column.name)}: {result.provenance.note}")
+        notes += [f"{', '.join(names)}: left out of the schema; {why}" for why, names in reasons.items()]
         if len(left_out) == len(self.draft.columns):
+            spent = Fraction(self.part.spent(price(self.record.statement.event))) / self.budget.limit
             raise DataError(
                 "nothing was found in any column: all values are missing, or for this budget too few rows share a "
-                "value, as with ids. The budget is spent; state what you know, or start anew with a larger budget"
+                f"value, as with ids. About {math.ceil(100 * spent)} % of {self.budget} is spent; state what you know, "
+                "or use a larger budget: with rows= or --rows, too small ones are refused before they cost anything"
             )
         draft = (
             replace(self.draft, columns=tuple(column for column in self.draft if column.name not in left_out))

@@ -275,7 +275,7 @@ def _note(column: OpenColumn, found: Column | Stamp, provenance: Discovered, wid
             text = f"{found.low} to {found.high}, every integer a level"
         case Integer() | Numeric():
             bins = len(found.starts) if isinstance(found, Integer) else len(found.edges) - 1
-            text = f"{_shown(found.low)} to {_shown(found.high)} in {bins} bins"
+            text = f"{_shown(found.low)} to {_shown(found.high)} in {bins} bin{'s' if bins > 1 else ''}"
             if found.points:
                 alone = "by itself" if len(found.points) == 1 else "each by itself"
                 text += f", with {', '.join(_shown(point) for point in found.points)} {alone}"
