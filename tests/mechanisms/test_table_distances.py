@@ -19,6 +19,7 @@ from hush.privacy.events import ComposedEvent, GaussianEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.sensitivity import Neighbours
 from hush.release.survey_record import SurveyFile, SurveyRecord
+from hush.strategies.rare_levels import Merging
 from hush.testing import TinyTable, neighbours_of
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
@@ -73,6 +74,36 @@ def test_smaller_bounds_would_be_exceeded(relation: Neighbours) -> None:
     assert (beyond > 0) == (relation is Neighbours.ADD_REMOVE)
     far = TableDistances({pair: TinyTable(DOMAIN, ROWS).counts([pair])[pair] * 1.0 for pair in PAIRS})
     assert excess(far, relation, Fraction(2), Fraction(2)) > 0
+
+
+MERGING = Merging({"b": np.array([0, 1, 1])})
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+@pytest.mark.parametrize("seed", range(3))
+def test_distances_with_merged_levels_move_no_further(relation: Neighbours, seed: int) -> None:
+    merged = {pair: MERGING.table(pair, table) for pair, table in statistic(seed + 9).tables.items() if "b" in pair}
+    asked = TableDistances(statistic(seed).tables, on_grid(merged), MERGING)
+    table = TinyTable(DOMAIN, ROWS)
+    exact = {pair: MERGING.table(pair, counts) for pair, counts in table.counts(PAIRS).items()}
+    distances = [int(np.floor(np.abs(exact[pair] - public).sum())) for pair, public in asked.merged.items()]
+    assert answers(asked, table).tolist() == [*answers(statistic(seed), table).tolist(), *distances]
+    bound = asked.sensitivity(max_rows=1, neighbours=relation)
+    assert excess(asked, relation, bound.l1, bound.l2_squared) == 0
+    factor = 1 if relation is Neighbours.ADD_REMOVE else 2
+    assert (bound.l1, bound.l2_squared) == (5 * factor, 5 * factor**2)
+
+
+def test_the_bound_without_merged_distances_would_be_exceeded() -> None:
+    before = TinyTable(DOMAIN, [(0, 0, 0)])
+    near = {pair: counts * 1.0 for pair, counts in before.counts(PAIRS).items()}
+    asked = TableDistances(near, {pair: MERGING.table(pair, near[pair]) for pair in PAIRS if "b" in pair}, MERGING)
+    moved = np.abs(answers(asked, TinyTable(DOMAIN, [(0, 0, 0), (1, 1, 1)])) - answers(asked, before))
+    assert (
+        int((moved**2).sum())
+        == 5
+        > TableDistances(near).sensitivity(max_rows=1, neighbours=Neighbours.ADD_REMOVE).l2_squared
+    )
 
 
 def test_exchanged_rows_reach_the_declared_bound() -> None:
@@ -164,8 +195,14 @@ def test_scores_are_kept_in_files_and_used_again(tmp_path: Path) -> None:
         ([("a", "b"), ("b", "c")], {"tables_before": 4}),
         ([("a", "b"), ("b", "c")], {"moved": np.array([1.0, -1.0])}),
         ([("a", "b"), ("b", "c")], {"moved": np.array([1.0])}),
+        ([("a", "b"), ("b", "c")], {"merged_values": np.zeros(1, dtype=np.int64)}),
+        ([("a", "b"), ("b", "c")], {"merged": CliqueTable.of(DOMAIN, [("a", "b")])}),
+        (
+            [("a", "b"), ("b", "c")],
+            {"merged": CliqueTable.of(DOMAIN, [("a", "c")]), "merged_values": np.zeros(1, dtype=np.int64)},
+        ),
     ],
-    ids=["more", "none", "later", "negative", "fewer"],
+    ids=["more", "none", "later", "negative", "fewer", "no merged pair", "no merged distance", "another pair"],
 )
 def test_damaged_surveys_are_refused(cliques: list[tuple[str, ...]], changes: dict[str, Any]) -> None:
     content = {"values": np.zeros(2, dtype=np.int64), "variance": Fraction(9), "tables_before": 3} | changes

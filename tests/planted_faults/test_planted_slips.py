@@ -35,7 +35,8 @@ from hush.privacy import (
 )
 from hush.privacy.events import LaplaceEvent, NoisyChoiceEvent, SelectionEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
-from hush.privacy.sensitivity import Neighbours, RowNorms
+from hush.privacy.sensitivity import Neighbours, RowNorms, sensitivity
+from hush.release.survey_record import survey_norms
 from hush.strategies import axis_strategy, rare_levels
 from hush.tables import rows_per_unit
 from hush.tables.table import Table
@@ -421,6 +422,17 @@ def pair_scores_priced_as_one(patch: Patch) -> None:
     patch.setattr(table_distances, "survey_norms", lambda count: RowNorms.of_number(1, 2))
 
 
+def merged_distances_for_nothing(patch: Patch) -> None:
+    """Distances with merged levels at no price."""
+    patch.setattr(
+        table_distances.TableDistances,
+        "sensitivity",
+        lambda self, *, max_rows, neighbours: sensitivity(
+            survey_norms(len(self.tables)), max_rows=max_rows, neighbours=neighbours
+        ),
+    )
+
+
 def pair_scores_forget_units(patch: Patch) -> None:
     """Scores of pairs with the sensitivity of one row, whatever a unit is."""
     true = table_distances.TableDistances.sensitivity
@@ -443,6 +455,11 @@ SLIPS = {
     "scores of pairs at the price of one": Bug(
         pair_scores_priced_as_one,
         "mechanisms/test_table_distances.py::test_no_neighbour_moves_the_distances_further_than_declared",
+        {"relation": Neighbours.ADD_REMOVE, "seed": 0},
+    ),
+    "distances with merged levels at no price": Bug(
+        merged_distances_for_nothing,
+        "mechanisms/test_table_distances.py::test_distances_with_merged_levels_move_no_further",
         {"relation": Neighbours.ADD_REMOVE, "seed": 0},
     ),
     "scores of pairs forget units": Bug(pair_scores_forget_units, CONTRACT, {"mechanism": PrivSyn()}),

@@ -4,11 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush import Domain
+from hush.core.arrays import Floats
 from hush.core.errors import WorkloadError
 from hush.models.graphical.graphical_fit import fit_model
 from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import ONE_CELL
-from hush.strategies.rare_levels import MergedQuery, Merging, merge_rare
+from hush.strategies.rare_levels import MergedQuery, Merging, merge_neighbours, merge_rare
 
 MERGING = Merging({"b": np.array([0, 2, 1, 2]), "c": np.array([0, 0])})
 CLIQUE = ("c", "a", "b")
@@ -101,3 +102,30 @@ def test_levels_without_codes_are_refused() -> None:
     """A row would be counted twice, beyond the sensitivity that is charged."""
     with pytest.raises(WorkloadError, match="all of them in use"):
         Merging({"b": np.array([0, 0, 2])})
+
+
+def test_neighbouring_levels_are_merged_into_groups_of_about_equally_many_rows() -> None:
+    random = np.random.Generator(np.random.PCG64(0))
+    counts = random.gamma(0.5, 100.0, size=40) - 20.0  # noisy counts may be negative
+    merging = merge_neighbours({"x": counts, "few": counts[:6]}, 6)
+    assert merging is not None
+    assert set(merging.codes) == {"x"}
+    codes = merging.codes["x"]
+    assert (np.diff(codes) >= 0).all()
+    assert codes.max() < 6
+    held = np.bincount(codes, np.maximum(counts, 0.0))
+    largest = np.maximum(counts, 0.0).max()
+    assert held.max() <= np.maximum(counts, 0.0).sum() / 6 + largest
+
+
+@pytest.mark.parametrize("place", range(10))
+def test_a_level_with_all_rows_stands_alone(place: int) -> None:
+    merging = merge_neighbours({"x": 50.0 * np.eye(10)[place]}, 3)
+    assert merging is not None
+    assert (merging.codes["x"] == merging.codes["x"][place]).sum() == 1
+    assert merging.codes["x"].max() == 1 + (0 < place < 9)
+
+
+@pytest.mark.parametrize("counts", [np.zeros(10), -np.ones(10)])
+def test_columns_without_rows_keep_their_levels(counts: Floats) -> None:
+    assert merge_neighbours({"x": counts}, 6) is None

@@ -43,6 +43,7 @@ from hush.release.record import Record
 from hush.release.survey_record import Survey, SurveyRecord, survey_norms
 from hush.render.text_table import counted
 from hush.schema import Schema
+from hush.strategies.rare_levels import MergedQuery, Merging, merge_neighbours
 from hush.strategies.residual_strategy import is_residual, plain_residual
 from hush.workloads import Workload
 
@@ -51,6 +52,9 @@ MOST_TABLE_CELLS = 1 << 20  # of one table that is surveyed
 MOST_CELLS = 1 << 23  # of all tables that are surveyed together
 CLEAR_ENOUGH = 0.05  # error over signal; below it, all pairs are measured at once, without a tree
 CLEARER_THAN_SURVEY = 0.5  # error over a survey's noise; below it, all tables are measured without a survey
+MERGED_LEVELS = 6  # of a column in a pair with merged levels
+LARGEST_MERGED = 0.5  # cells of a pair with merged levels over all its cells; above it, merging saves too little
+LEAST_WITHIN = 0.05  # of a pair's squared signal that lies within merged cells
 POOLED_EVIDENCE = 4.0  # factor on squared signals: tables that are measured together tell of each other
 FIT_BYTES = 160  # for each cell of the surveyed tables
 MEMORY_BASE = 3e8  # of Python and its libraries
@@ -69,10 +73,12 @@ class Scout(Mechanism):
        the tables then have few cells, or the budget is very small.
     2. First survey: the L1 distances of all pairs from independent columns, as one noisy vector, with `survey_share`.
     3. Tree: `tree_share` measures the residuals of columns and of the pairs on the spanning tree of largest distances.
-    4. Second survey: the distances of all tables from the model of the tree, with `survey_share`.
+    4. Second survey: the distances of all tables from the model of the tree, with `survey_share`. Pairs of many cells
+       are surveyed with merged levels, too: up to six groups of neighbouring levels with about equally many rows.
        If only pairs are asked, and their errors would be below a twentieth of their signals, scout skips steps 3 and 4.
-    5. All that is left measures residuals of columns, pairs and triples, shared out by `allocate`, so that the expected
-       error of the asked tables is least. A large budget measures every table, a small one a tree.
+    5. All that is left measures residuals of columns, pairs and triples, and pairs with merged levels, shared out by
+       `allocate`, so that the expected error of the asked tables is least. A large budget measures every table, a small
+       one a tree.
 
     A residual is what a table adds to its smaller tables; it costs prod(1 - 1/n_i) of the table itself. The model is
     `fit_shrunk`: the measurements themselves decide how much noise to shrink away. Tables of more than 2^20 cells,
@@ -193,17 +199,18 @@ class ScoutRun:
         self.settings, self.session = settings, session
         self.tables = self._fitting(settings.tables(workload))
         self.sets: list[Clique] = [*((name,) for name in session.domain.varying()), *self.tables]
-        self.incidence = Incidence.of(asked_tables(workload), self.sets)
+        self.asked = asked_tables(workload)
+        self.incidence = Incidence.of(self.asked, self.sets)
         self.unit = float(session.bound.l2_squared) / 2  # the variance of a table's noise at the cost 1
 
     def run(self) -> None:
         settings, session, name = self.settings, self.session, Scout.name
         surveys: list[Survey] = session.record.surveys  # type: ignore[attr-defined]
         share = Fraction(settings.survey_share)
-        if self.tables:  # refuses noise that is too large to draw, before anything is charged
-            session.law(share * session.limit, survey_norms(len(self.tables)))
-        measure_columns(session, settings.column_share, name)
         pairs = [clique for clique in self.tables if len(clique) == 2]
+        if self.tables:  # refuses noise that is too large to draw, before anything is charged
+            session.law(share * session.limit, survey_norms(len(self.tables) + len(pairs)))
+        measure_columns(session, settings.column_share, name)
 
         # Everything at once, if that tells more than a survey.
         if pairs and not surveys and self._left():
@@ -230,12 +237,18 @@ class ScoutRun:
 
         # Second survey: all tables, against the model of the tree. Then everything that pays.
         if staged and len(surveys) == 1 and self._left():
-            survey_tables(session, self._model().many(self.tables), share, name)
+            merging = self._merging()
+            merged = [] if merging is None else self._merged_pairs(pairs, merging)
+            survey_tables(session, self._model().many(self.tables), share, name, merged=merged, merging=merging)
         if self._left():
             model = self._model()
             squares = self._signal_squares(model, surveys[-1] if surveys else None)
             noise = self._noise_squares(model, session.remaining)
-            self._measure(squares, noise, session.remaining, "last stage")
+            merging = self._merging() if surveys and surveys[-1].merged else None
+            if merging is None:
+                self._measure(squares, noise, session.remaining, "last stage")
+            else:
+                self._measure_merged(model, surveys[-1], merging, squares, noise)
         self._finish(surveys)
 
     def _left(self) -> bool:
@@ -334,16 +347,66 @@ class ScoutRun:
             pooled = np.array([POOLED_EVIDENCE if len(clique) > 1 else 1.0 for clique in self.sets])
             self._measure(squares * pooled, noise, self.session.remaining, "all at once")
 
-    def _measure(self, squares: Floats, noise: Floats, budget: Fraction, stage: str) -> None:
-        """Measure the residuals of the sets that are worth it, with all of a budget."""
+    def _merging(self) -> Merging | None:
+        """Which levels pairs may be measured with, by the first noisy columns alone."""
+        first: dict[Clique, Measurement] = {}
+        for table in self.session.noisy_tables:
+            if len(table.clique) == 1 and table.query is None:
+                first.setdefault(table.clique, table)
+        model = fit_shrunk(self.session.domain, first.values(), relaxed=False).value
+        return merge_neighbours({name: model.counts((name,)) for (name,) in first}, MERGED_LEVELS)
+
+    def _merged_pairs(self, pairs: Sequence[Clique], merging: Merging) -> list[Clique]:
+        """The pairs that merging makes much smaller."""
+        domain = self.session.domain
+        sizes = {pair: math.prod(merging.sizes(pair, domain.sizes(pair))) for pair in pairs}
+        return [pair for pair in pairs if sizes[pair] <= LARGEST_MERGED * domain.size(pair)]
+
+    def _measure_merged(
+        self, model: LocalModel, survey: Survey, merging: Merging, squares: Floats, noise: Floats
+    ) -> None:
+        """Measure the sets and the pairs with merged levels that are worth it, with all that is left.
+
+        A pair's signal is that of its merged table and, unrelated to it, that within merged cells.
+        """
+        session, domain = self.session, self.session.domain
+        position = {clique: index for index, clique in enumerate(self.sets)}
+        kept = [index for index, pair in enumerate(survey.merged) if pair in position]
+        pairs = [survey.merged[index] for index in kept]
+        tables = [merging.table(pair, model.counts(pair)) for pair in pairs]
+        # Errors of columns lie within merged levels, too: noise of n levels in k groups adds up to k/n of its square.
+        others = [
+            sum(squares[position[name,]] * k / domain[name] for name, k in zip(pair, table.shape, strict=True))
+            for pair, table in zip(pairs, tables, strict=True)
+        ]
+        distances = survey.merged_values[kept].astype(np.float64)
+        between = signals(distances, survey.law.stddev, np.sqrt(others), model.total) ** 2
+        cells = np.array([effective_cells(table) * math.prod(1 - 1 / size for size in table.shape) for table in tables])
+        own = [position[pair] for pair in pairs]
+        within = squares.copy()
+        within[own] = np.maximum(squares[own] - between, LEAST_WITHIN * squares[own])
+        self._measure(
+            np.concatenate([within, between]),
+            np.concatenate([noise, (MEAN_ABSOLUTE * cells) ** 2 * self.unit / float(session.remaining)]),
+            session.remaining,
+            "last stage",
+            [MergedQuery(pair, domain.sizes(pair), merging) for pair in pairs],
+        )
+
+    def _measure(
+        self, squares: Floats, noise: Floats, budget: Fraction, stage: str, merged: Sequence[MergedQuery] = ()
+    ) -> None:
+        """Measure the residuals of the sets, and then the merged pairs, that are worth it, with all of a budget."""
         session, domain = self.session, self.session.domain
         if not len(self.incidence.sets):  # the total alone is asked for
             columns: list[Clique] = [(name,) for name in domain]
             session.measure(columns, budget / len(columns), note=f"{Scout.name}: {len(columns):,} columns")
             return
-        shares = allocate(self.incidence, squares, noise)
+        incidence = self.incidence.joined(Incidence.of(self.asked, [query.clique for query in merged]), len(self.sets))
+        shares = allocate(incidence, squares, noise)
         chosen = np.flatnonzero(shares)
-        queries = [plain_residual(domain, self.sets[index]) for index in chosen]
+        sets = len(self.sets)
+        queries = [plain_residual(domain, self.sets[i]) if i < sets else merged[i - sets] for i in chosen.tolist()]
         exact = [Fraction(float(share)) for share in shares[chosen]]
         total = sum(exact)
         note = f"{Scout.name}: {stage}, {len(queries):,} tables"

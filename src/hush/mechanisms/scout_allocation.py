@@ -112,6 +112,11 @@ class Incidence:
             inside += [position] * len(found)
         return cls(np.array(tables, np.int64), np.array(inside, np.int64), np.array(list(asked.values()), np.float64))
 
+    def joined(self, other: Incidence, sets: int) -> Incidence:
+        """The incidence of so many sets of this one, followed by the sets of another, in the same asked tables."""
+        tables, inside = np.concatenate([self.tables, other.tables]), np.concatenate([self.sets, other.sets + sets])
+        return Incidence(tables, inside, self.weights)
+
     def other_errors(self, squares: Floats) -> Floats:
         """sum of L_s^2 over the sets inside every asked table."""
         return np.bincount(self.tables, squares[self.sets], minlength=len(self.weights)).astype(np.float64)

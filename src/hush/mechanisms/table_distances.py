@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from hush.mechanisms.session import Session
 from hush.models.graphical.graphical_fit import fit_model
 from hush.models.graphical.graphical_model import GraphicalModel
 from hush.privacy.gate import Counts, DeclaredStatistic
+from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.sensitivity import Neighbours, Sensitivity, sensitivity
 from hush.release.survey_record import Survey, SurveyRecord, survey_norms
+from hush.strategies.rare_levels import Merging
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 
@@ -27,6 +29,8 @@ MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 @dataclass(frozen=True, eq=False)
 class TableDistances(DeclaredStatistic):
     """floor ||M_r(D) - M_r(p)||_1 for every table r, with M_r(p) public; distances are cut off at 2^36.
+
+    Tables with merged levels, if any, come after the others; which levels are merged is public.
 
     Privacy: one more row adds one to one cell of each M_r(D), so by the triangle inequality every distance moves by at
     most 1. So does its floor: x <= y <= x + 1 gives floor x <= floor y <= floor x + 1. Cutting off never increases a
@@ -36,43 +40,62 @@ class TableDistances(DeclaredStatistic):
     """
 
     tables: Mapping[Clique, Floats]  # M_r(p) of every table, as `on_grid` rounds them
+    merged: Mapping[Clique, Floats] = field(default_factory=dict)  # the same of tables with merged levels
+    merging: Merging | None = None
     largest_factor: ClassVar[int] = 1 << 9  # the gate refuses more than 2^52 rows
 
     def __post_init__(self) -> None:
-        for clique, rounded in on_grid(self.tables).items():
-            if not np.array_equal(self.tables[clique], rounded):  # NaN is refused too
-                raise WorkloadError(
-                    f"the model's table over {clique!r} is off the grid of 2^-10; round it with on_grid"
-                )
+        for tables in (self.tables, self.merged):
+            for clique, rounded in on_grid(tables).items():
+                if not np.array_equal(tables[clique], rounded):  # NaN is refused too
+                    raise WorkloadError(
+                        f"the model's table over {clique!r} is off the grid of 2^-10; round it with on_grid"
+                    )
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        return tuple(self.tables)
+        return tuple(dict.fromkeys((*self.tables, *self.merged)))
 
     def sensitivity(self, *, max_rows: int, neighbours: Neighbours) -> Sensitivity:
-        return sensitivity(survey_norms(len(self.tables)), max_rows=max_rows, neighbours=neighbours)
+        norms = survey_norms(len(self.tables) + len(self.merged))
+        return sensitivity(norms, max_rows=max_rows, neighbours=neighbours)
 
     def answer(self, counts: Counts) -> Integers:
-        distances = np.zeros(len(self.tables), dtype=np.int64)
-        for index, (clique, table) in enumerate(self.tables.items()):
-            exact = counts[clique]
+        distances = np.zeros(len(self.tables) + len(self.merged), dtype=np.int64)
+        merging = self.merging or Merging({})
+        asked = [(clique, counts[clique], table) for clique, table in self.tables.items()]
+        asked += [(clique, merging.table(clique, counts[clique]), table) for clique, table in self.merged.items()]
+        for index, (clique, exact, table) in enumerate(asked):
             if exact.shape != table.shape:  # a table that is broadcast would count a row several times
                 raise WorkloadError(f"the model's table over {clique!r} has another shape than the counts")
             distances[index] = int(min(float(np.abs(exact - table).sum()), LARGEST_MISFIT))
         return distances
 
 
-def survey_tables(session: Session, tables: Mapping[Clique, Floats], share: Fraction, name: str) -> Survey:
+def survey_tables(
+    session: Session,
+    tables: Mapping[Clique, Floats],
+    share: Fraction,
+    name: str,
+    *,
+    merged: Sequence[Clique] = (),
+    merging: Merging | None = None,
+) -> Survey:
     """Noisy distances of tables from those of a model, at a share of the budget; kept in the session's record.
+
+    The tables over `merged` are surveyed with merged levels, too.
 
     Privacy: one vector with Gaussian noise, see `TableDistances`.
     """
     record = session.record
     if not isinstance(record, SurveyRecord):
         raise WorkloadError(f"{name} keeps surveys, and {type(record).__name__} cannot hold them")
-    asked = TableDistances(on_grid(tables))
-    (answer,) = session.ask([(asked, share)], note=f"{name}: survey of {len(tables):,} tables")
-    record.surveys.append(Survey(asked.cliques, answer.raw, answer.law, len(session.noisy_tables)))  # type: ignore[arg-type]
+    sums = {} if merging is None else {clique: merging.table(clique, tables[clique]) for clique in merged}
+    asked = TableDistances(on_grid(tables), on_grid(sums), merging)
+    (answer,) = session.ask([(asked, share)], note=f"{name}: survey of {len(tables) + len(sums):,} tables")
+    distances, rest = np.split(answer.raw, [len(tables)])
+    law, before = cast("DiscreteGaussian", answer.law), len(session.noisy_tables)
+    record.surveys.append(Survey(tuple(tables), distances, law, before, merged=tuple(sums), merged_values=rest))
     session.tell(None)
     return record.surveys[-1]
 

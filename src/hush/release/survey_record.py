@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -37,7 +37,8 @@ def survey_norms(count: int) -> RowNorms:
 class Survey:
     """Noisy L1 distances of tables from those of a public model, all with one law of noise; public.
 
-    The model was fitted to the first `tables_before` noisy tables. `moved` are the distances of its tables from those
+    `merged` are tables that were surveyed with merged levels, too. The model was fitted to the first `tables_before`
+    noisy tables. `moved` are the distances of its tables from those
     of the last model, once that is fitted.
     """
 
@@ -46,6 +47,13 @@ class Survey:
     law: DiscreteGaussian
     tables_before: int
     moved: Floats | None = None
+    merged: tuple[Clique, ...] = ()
+    merged_values: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # (merged,)
+
+    @property
+    def norms(self) -> RowNorms:
+        """What a row adds to all distances."""
+        return survey_norms(len(self.cliques) + len(self.merged))
 
 
 class SurveyFile(Stored):
@@ -56,21 +64,29 @@ class SurveyFile(Stored):
     variance: Fraction
     tables_before: Whole
     moved: FloatVector | None = None
+    merged: CliqueTable | None = None
+    merged_values: IntVector | None = None
 
     @classmethod
     def of(cls, domain: Domain, survey: Survey) -> SurveyFile:
-        cliques = CliqueTable.of(domain, survey.cliques)
-        return cls.from_attributes(survey, cliques=cliques, variance=survey.law.variance_parameter)
+        cliques, merged = (CliqueTable.of(domain, listed) for listed in (survey.cliques, survey.merged))
+        stored = cls.from_attributes(survey, cliques=cliques, variance=survey.law.variance_parameter, merged=merged)
+        return stored if survey.merged else replace(stored, merged=None, merged_values=None)
 
     def build(self, domain: Domain, tables: int) -> Survey:
         """The survey; refused unless there is one number for each of its tables."""
         cliques = tuple(domain.check(clique) for clique in self.cliques.build(domain, "survey"))
+        listed = () if self.merged is None else self.merged.build(domain, "survey")
+        merged = tuple(domain.check(clique) for clique in listed)
+        distances = np.zeros(0, np.int64) if self.merged_values is None else self.merged_values.astype(np.int64)
         shape = (len(cliques),)
         moved = None if self.moved is None else np.asarray(self.moved, dtype=np.float64)
         fits = moved is None or (moved.shape == shape and np.isfinite(moved).all() and (moved >= 0).all())
+        fits = fits and distances.shape == (len(merged),) and set(merged) <= set(cliques)
         if not cliques or not all(cliques) or self.values.shape != shape or not fits or self.tables_before > tables:
             raise ArchiveError("a survey of the file does not fit its schema and tables; get the release again")
-        return Survey(cliques, self.values.astype(np.int64), DiscreteGaussian(self.variance), self.tables_before, moved)
+        law = DiscreteGaussian(self.variance)
+        return Survey(cliques, self.values.astype(np.int64), law, self.tables_before, moved, merged, distances)
 
 
 class SurveyedTablesFile(NoisyTablesFile[Round], tag="surveyed"):
@@ -119,7 +135,7 @@ class SurveyRecord(NoisyTablesRecord):
     def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
         counts = super().law_counts()
         for survey in self.surveys:
-            counts[survey_norms(len(survey.cliques)), survey.law] += 1
+            counts[survey.norms, survey.law] += 1
         return counts
 
     def estimates(self, release: Release) -> MeasuredEstimates:

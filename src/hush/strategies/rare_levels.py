@@ -108,3 +108,23 @@ def merge_rare(columns: Iterable[tuple[str, np.ndarray[Any, Any], float]], most:
         if rare.sum() >= 2:
             codes[name] = np.where(rare, (~rare).sum(), np.cumsum(~rare) - 1).astype(np.int64)
     return Merging(codes) if codes else None
+
+
+def merge_neighbours(columns: Mapping[str, np.ndarray[Any, Any]], most: int) -> Merging | None:
+    """The merging of neighbouring levels into at most `most`, with about equally many rows each; None if all fit.
+
+    `columns` are the estimated counts of each column, and `most` is at least 3. A column without rows keeps its levels.
+
+    Privacy: post-processing of noisy counts.
+
+    >>> merge_neighbours({"age": np.array([10.0, 0.0, 30.0, 5.0, 15.0]), "sex": np.array([30.0, 30.0])}, 3).codes
+    {'age': array([0, 0, 1, 2, 2])}
+    """
+    codes = {}
+    for name, counts in columns.items():
+        held = np.maximum(counts, 0.0)
+        if len(held) > most and held.sum() > 0:
+            middles = (np.cumsum(held) - held / 2) / held.sum()
+            groups = np.minimum(most * middles, most - 1).astype(np.int64)
+            codes[name] = np.unique(groups, return_inverse=True)[1].astype(np.int64)
+    return Merging(codes) if codes else None

@@ -22,6 +22,7 @@ from hush.models.shrunk.shrunk_fit import centred, fit_shrunk, residual_averages
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
 from hush.strategies.product_strategy import ProductQuery
+from hush.strategies.rare_levels import MergedQuery, Merging
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import is_residual, plain_residual
 
@@ -396,3 +397,38 @@ def test_clear_pairs_are_kept_where_most_cells_are_empty(asked: int) -> None:
     model = fit_shrunk(domain, noisy, cliques=itertools.combinations(domain, asked)).value
     gaps = [float(np.abs(model.counts(pair) - exact[pair]).sum()) for pair in pairs]
     assert max(gaps) < 0.001 * rows
+
+
+def test_a_pair_follows_its_table_with_merged_levels() -> None:
+    """Only columns and one merged table are known, whose cells are many times their noise."""
+    domain = Domain({"x": 12, "y": 10})
+    joint = np.exp(-0.5 * (np.arange(12)[:, None] / 12 - np.arange(10) / 10) ** 2 / 0.05)
+    joint *= 20_000 / joint.sum()
+    merging = Merging({"x": np.arange(12) // 3, "y": np.arange(10) // 5})
+    query = MergedQuery(("x", "y"), (12, 10), merging)
+    law = DiscreteGaussian(Fraction(100))
+    columns = [Measurement((name,), joint.sum(axis=1 - axis), 1.0) for axis, name in enumerate(domain)]
+    raw = np.rint(merging.table(("x", "y"), joint) + generator().normal(0.0, 10.0, (4, 2))).astype(np.int64)
+    noisy = Measurement.of(query, raw, law)
+    without = fit_shrunk(domain, columns, cliques=[("x", "y")]).value.counts(("x", "y"))
+    found = fit_shrunk(domain, [*columns, noisy], cliques=[("x", "y")]).value.counts(("x", "y"))
+    np.testing.assert_allclose(merging.table(("x", "y"), found), raw, atol=60)
+    assert np.abs(found - joint).sum() < 0.6 * np.abs(without - joint).sum()
+    assert found.min() >= 0
+    np.testing.assert_allclose(found.sum(axis=1), columns[0].values, rtol=0.01)
+    # a second, noisier measurement of the pair changes nothing
+    worse = Measurement.of(query, raw[::-1], DiscreteGaussian(Fraction(10_000)))
+    again = fit_shrunk(domain, [*columns, worse, noisy], cliques=[("x", "y")]).value.counts(("x", "y"))
+    np.testing.assert_array_equal(again, found)
+
+
+def test_a_merged_table_of_noise_alone_leaves_the_prediction() -> None:
+    domain = Domain({"x": 12, "y": 10})
+    columns = [
+        Measurement((name,), np.full(size, 12_000 / size), 1.0) for name, size in zip(domain, domain.shape, strict=True)
+    ]
+    query = MergedQuery(("x", "y"), (12, 10), Merging({"x": np.arange(12) // 3}))
+    raw = np.rint(300 + generator().normal(0.0, 400.0, (4, 10))).astype(np.int64)
+    noisy = Measurement.of(query, raw, DiscreteGaussian(Fraction(160_000)))
+    found = fit_shrunk(domain, [*columns, noisy], cliques=[("x", "y")]).value.counts(("x", "y"))
+    assert np.abs(found - 100).sum() < 0.25 * np.abs(raw - 300).sum()

@@ -9,6 +9,9 @@ the margins that were found before it:
   independent; in the tree, columns are independent given those between them;
 - a larger table: the table of largest entropy with the margins of the smaller tables.
 
+Where a pair was measured with merged levels, the merged table is shrunk toward the merged prediction first, and all
+cells of a merged cell follow it by one factor.
+
 Relaxed rows, fitted to all residuals at once, see structure that no tree has, and pool the noise of all tables. Columns
 are mixed with theirs, and pairs with pairs that are shrunk toward theirs. The shares come from two copies of the
 residuals with independent noise: estimates from the one copy are compared with the other, so that noise that an
@@ -46,6 +49,7 @@ from hush.models.local.local_rows import proportional_fit
 from hush.models.relaxed.relaxed_fit import fit_relaxed
 from hush.models.shrunk.cell_prior import NoisyCells, best_prediction, shrink
 from hush.privacy.measurement import Measurement, placed
+from hush.strategies.rare_levels import MergedQuery
 from hush.strategies.residual_strategy import is_residual
 
 FEW_LEVELS = 3  # of a column that is not shrunk: so few counts say nothing of the spread of counts
@@ -56,6 +60,7 @@ SMOOTH_SWEEPS = 10  # of proportional fitting of such a prediction
 LEAST_FACTOR = 0.02  # by which neighbours may lower a prediction
 MOST_SMOOTHED_CELLS = 1 << 19  # of what was measured; with more, pairs are not predicted by neighbours
 LEAST_SHARE = 1e-9  # of the rows that a level keeps, so that no prediction is zero
+MERGED_SWEEPS = 20  # the same of a prediction brought to a merged table
 PAIR_SWEEPS, TABLE_SWEEPS = 50, 30  # of proportional fitting
 RELAXED_ROWS, RELAXED_ITERATIONS, RELAXED_TOLERANCE, RELAXED_RESTRAINT = 100, 150, 0.1, 0.6
 LARGEST_MISFIT = 2.0  # of relaxed rows, over that of the truth; a descent that ends above it has failed
@@ -81,8 +86,8 @@ def residual_averages(domain: Domain, measurements: Iterable[Measurement]) -> di
     """The best linear unbiased estimate of every residual, from tables and residuals that were measured.
 
     A table with noise of variance s^2 per cell holds the residual of each of its subsets A with the variance s^2 times
-    the cells summed over; see `strategies.residual_strategy`. Other queries are refused. Cliques are in domain order,
-    without columns of a single level.
+    the cells summed over; see `strategies.residual_strategy`. Tables with merged levels are left out, and other queries
+    are refused. Cliques are in domain order, without columns of a single level.
 
     >>> domain = Domain({"a": 2, "b": 2})
     >>> averages = residual_averages(domain, [Measurement(("a", "b"), [[4.0, 0.0], [0.0, 4.0]], 1.0)])
@@ -91,7 +96,7 @@ def residual_averages(domain: Domain, measurements: Iterable[Measurement]) -> di
     """
     sums: dict[Clique, Floats] = {}
     precisions: dict[Clique, float] = {}
-    listed = list(measurements)
+    listed = [measurement for measurement in measurements if not isinstance(measurement.asked, MergedQuery)]
     for measurement, table in zip(listed, placed(domain, listed), strict=True):
         residual = is_residual(measurement.asked)
         clique = domain.varying(table.clique)
@@ -118,6 +123,18 @@ def centred(table: Floats) -> Floats:
     for axis in range(np.ndim(table)):
         table = table - table.mean(axis=axis, keepdims=True)
     return np.asarray(table)
+
+
+def merged_pairs(measurements: Iterable[Measurement]) -> dict[Clique, Measurement]:
+    """The pairs that were measured with merged levels; of several measurements of a pair, the one with least noise."""
+    found: dict[Clique, Measurement] = {}
+    for measurement in sorted(measurements, key=lambda measurement: -measurement.variance):
+        query = measurement.asked
+        if not isinstance(query, MergedQuery) or len(query.clique) != 2:
+            continue
+        if min(query.merging.sizes(query.clique, query.sizes)) > 1:
+            found[query.clique] = measurement
+    return found
 
 
 def neighbour_means(noisy: Floats, reach: int, variance: float) -> Floats:
@@ -165,7 +182,8 @@ def fit_shrunk(
     ((('a', 'b'), ('a', 'c')), [[38.0, 1.0], [0.0, 60.0]])
     """
     rules = checked(domain, constraints)
-    averages = residual_averages(domain, measurements)
+    listed = list(measurements)
+    averages = residual_averages(domain, listed)
     if total is None and () not in averages:
         raise DataError("residuals do not say how many rows there are; give total=, or measure a table cell by cell")
     known = checked_total(total) if total is not None else max(float(averages[()].values), SMALLEST_TOTAL)
@@ -180,7 +198,7 @@ def fit_shrunk(
     allowed = allowed_cells(Factors(domain, every), rules) if rules and every else {}
 
     smooth = relaxed and sum(residual.values.size for residual in averages.values()) <= MOST_SMOOTHED_CELLS
-    shrunk = _ShrunkTables(domain, averages, known, allowed, seed, smooth)
+    shrunk = _ShrunkTables(domain, averages, known, allowed, seed, smooth, merged_pairs(listed))
     columns, pairs = ([clique for clique in every if len(clique) == order] for order in (1, 2))
     share = shrunk.columns_and_pairs(columns, pairs, relaxed=relaxed)
     for order in range(3, 1 + max(map(len, every), default=0)):
@@ -213,6 +231,7 @@ class _ShrunkTables:
     allowed: Mapping[Clique, Booleans]
     seed: int
     smooth: bool = False  # whether neighbours of ordered columns may predict cells of pairs
+    merged: Mapping[Clique, Measurement] = field(default_factory=dict)
     tables: dict[Clique, Floats] = field(default_factory=dict)
 
     def columns(self, cliques: Sequence[Clique]) -> None:
@@ -312,7 +331,7 @@ class _ShrunkTables:
         for a, b in cliques:
             independent[a, b] = self._permitted((a, b), np.outer(self.tables[a,], self.tables[b,]) / self.total)
         # The spanning tree of the pairs that move farthest from independence, once shrunk.
-        shrunk = self._shrunk({clique: independent[clique] for clique in cliques if clique in self.averages})
+        shrunk = self._shrunk({c: independent[c] for c in cliques if c in self.averages or c in self.merged})
         strength = {clique: float(np.abs(table - independent[clique]).sum()) for clique, table in shrunk.items()}
         neighbours: dict[str, list[tuple[str, Floats]]] = {name: [] for name in self.domain}
         edges = spanning_tree(sorted(strength, key=lambda clique: -strength[clique]))
@@ -375,6 +394,7 @@ class _ShrunkTables:
 
         With `smooth`, neighbours of ordered columns may predict the cells of pairs.
         """
+        predicted = self._by_merged(predicted)
         listed = [clique for clique in predicted if clique in self.averages]
         generator = np.random.Generator(np.random.PCG64(COMPARISON_SEED))
         cells = []
@@ -396,6 +416,27 @@ class _ShrunkTables:
         for clique, counts in zip(listed, shrink(cells), strict=True):
             start = self._permitted(clique, counts.reshape(predicted[clique].shape))
             found[clique] = self._fitted(clique, start, PAIR_SWEEPS if len(clique) == 2 else TABLE_SWEEPS)
+        return found
+
+    def _by_merged(self, predicted: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
+        """The predictions, those of pairs with a noisy merged table brought to this table once it is shrunk."""
+        listed = [clique for clique in predicted if clique in self.merged]
+        mergings = {clique: self.merged[clique].asked.merging for clique in listed}  # type: ignore[union-attr]
+        cells = []
+        for clique, merging in mergings.items():
+            first, second = (merging.table((name,), self.tables[name,]) for name in clique)
+            low = np.outer(first, second) / self.total
+            noisy = low - centred(low) + centred(self.merged[clique].values.reshape(low.shape))
+            variance = self.merged[clique].variance * math.prod(1 - 1 / size for size in low.shape)
+            most = np.minimum.outer(first, second)
+            merged = merging.table(clique, predicted[clique])
+            cells.append(NoisyCells(noisy.ravel(), merged.ravel(), most.ravel(), variance))
+        found, least = dict(predicted), LEAST_SHARE * self.total
+        for (clique, merging), known, counts in zip(mergings.items(), cells, shrink(cells), strict=True):
+            factors = np.maximum(counts, least) / np.maximum(known.predicted, least)
+            levels = [merging.codes.get(name, np.arange(self.domain[name])) for name in clique]
+            spread = factors.reshape([int(codes.max()) + 1 for codes in levels])[np.ix_(*levels)]
+            found[clique] = self._fitted(clique, predicted[clique] * spread, MERGED_SWEEPS)
         return found
 
     def _smoothed(self, clique: Clique, predicted: Floats, variance: float, noisy: Floats) -> list[Floats]:
