@@ -54,6 +54,7 @@ CLEAR_ENOUGH = 0.05  # error over signal; below it, all pairs are measured at on
 CLEARER_THAN_SURVEY = 0.5  # error over a survey's noise; below it, all tables are measured without a survey
 MERGED_LEVELS = 6  # of a column in a pair with merged levels
 LARGEST_MERGED = 0.5  # cells of a pair with merged levels over all its cells; above it, merging saves too little
+CLEAR_OF_NOISE = 0.2  # typical signal over a survey's noise; below it, merged levels are not surveyed
 LEAST_WITHIN = 0.05  # of a pair's squared signal that lies within merged cells
 POOLED_EVIDENCE = 4.0  # factor on squared signals: tables that are measured together tell of each other
 FIT_BYTES = 160  # for each cell of the surveyed tables
@@ -237,9 +238,9 @@ class ScoutRun:
 
         # Second survey: all tables, against the model of the tree. Then everything that pays.
         if staged and len(surveys) == 1 and self._left():
-            merging = self._merging()
-            merged = [] if merging is None else self._merged_pairs(pairs, merging)
-            survey_tables(session, self._model().many(self.tables), share, name, merged=merged, merging=merging)
+            model, merging = self._model(), self._merging()
+            merged = [] if merging is None else self._merged_pairs(model.total, pairs, merging)
+            survey_tables(session, model.many(self.tables), share, name, merged=merged, merging=merging)
         if self._left():
             model = self._model()
             squares = self._signal_squares(model, surveys[-1] if surveys else None)
@@ -341,9 +342,7 @@ class ScoutRun:
         model = self._model()
         squares, noise = self._typical_squares(model), self._noise_squares(model, self.session.remaining)
         error = np.average(self._errors_at_once(squares, noise), weights=self.incidence.weights)
-        share = Fraction(self.settings.survey_share)
-        law = cast("DiscreteGaussian", self.session.law(share * self.session.limit, survey_norms(len(self.tables))))
-        if error <= CLEARER_THAN_SURVEY * math.sqrt(law.variance_parameter):
+        if error <= CLEARER_THAN_SURVEY * self._survey_noise(len(self.tables)):
             pooled = np.array([POOLED_EVIDENCE if len(clique) > 1 else 1.0 for clique in self.sets])
             self._measure(squares * pooled, noise, self.session.remaining, "all at once")
 
@@ -356,11 +355,19 @@ class ScoutRun:
         model = fit_shrunk(self.session.domain, first.values(), relaxed=False).value
         return merge_neighbours({name: model.counts((name,)) for (name,) in first}, MERGED_LEVELS)
 
-    def _merged_pairs(self, pairs: Sequence[Clique], merging: Merging) -> list[Clique]:
-        """The pairs that merging makes much smaller."""
+    def _merged_pairs(self, rows: float, pairs: Sequence[Clique], merging: Merging) -> list[Clique]:
+        """The pairs that merging makes much smaller; none if a survey of them would show noise alone."""
         domain = self.session.domain
         sizes = {pair: math.prod(merging.sizes(pair, domain.sizes(pair))) for pair in pairs}
-        return [pair for pair in pairs if sizes[pair] <= LARGEST_MERGED * domain.size(pair)]
+        merged = [pair for pair in pairs if sizes[pair] <= LARGEST_MERGED * domain.size(pair)]
+        noise = self._survey_noise(len(self.tables) + len(merged))
+        return merged if typical_signal(2) * rows > CLEAR_OF_NOISE * noise else []
+
+    def _survey_noise(self, distances: int) -> float:
+        """The standard deviation of each distance in a survey of so many."""
+        share = Fraction(self.settings.survey_share)
+        law = cast("DiscreteGaussian", self.session.law(share * self.session.limit, survey_norms(distances)))
+        return math.sqrt(law.variance_parameter)
 
     def _measure_merged(
         self, model: LocalModel, survey: Survey, merging: Merging, squares: Floats, noise: Floats
