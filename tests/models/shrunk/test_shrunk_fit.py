@@ -432,3 +432,28 @@ def test_a_merged_table_of_noise_alone_leaves_the_prediction() -> None:
     noisy = Measurement.of(query, raw, DiscreteGaussian(Fraction(160_000)))
     found = fit_shrunk(domain, [*columns, noisy], cliques=[("x", "y")]).value.counts(("x", "y"))
     assert np.abs(found - 100).sum() < 0.25 * np.abs(raw - 300).sum()
+
+
+def test_a_column_of_very_many_levels_is_fitted_in_memory_that_its_tables_need() -> None:
+    """The tree goes from the wide column over `y` to `z`; a square table over its levels would need 115 GB."""
+    levels = 120_000
+    domain = Domain({"x": levels, "y": 3, "z": 2})
+    pairs = list(itertools.combinations(domain, 2))
+    exact = {
+        ("x", "y"): np.full((levels, 3), 1.0),
+        ("y", "z"): np.array([[9.0, 1.0], [5.0, 5.0], [1.0, 9.0]]) * levels / 10,
+    }
+    exact["x", "y"][: levels // 2, 2] = 0.0
+    noisy = [Measurement(pair, counts, 0.01) for pair, counts in exact.items()]
+    model = fit_shrunk(domain, noisy, cliques=pairs, relaxed=False).value
+    share = model.counts(("x", "z"))[:, 0] / model.counts(("x",))
+    assert share[: levels // 2].mean() > share[levels // 2 :].mean() + 0.1
+
+
+def test_a_path_over_two_very_wide_columns_ends_before_it() -> None:
+    """The tree joins both wide columns over `y`; a table over both would need 115 GB."""
+    domain = Domain({"x": 120_000, "y": 2, "w": 120_000})
+    table = np.tile([2.0, 1.0], (120_000, 1))
+    noisy = [Measurement(("x", "y"), table, 0.01), Measurement(("y", "w"), table.T, 0.01)]
+    model = fit_shrunk(domain, noisy, relaxed=False).value
+    np.testing.assert_allclose(model.counts(("x", "y")).sum(), 3.6e5, rtol=0.01)

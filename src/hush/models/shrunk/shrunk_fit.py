@@ -68,6 +68,7 @@ SECONDS_PER_NUMBER, SECONDS_PER_LEVEL = 0.4e-9, 15e-9  # of a relaxed row, for o
 MOST_RELAXED_SECONDS = 0.6  # of one descent, of four; if relaxed rows need more, the tree predicts alone
 FEWEST_RELAXED_ITERATIONS = 40
 TREE_DOUBT = 0.01  # of what independence predicts: a tree predicts no less, so that no cell is ruled out
+MOST_PATH_CELLS = 1 << 22  # of a table between two columns along a path of the tree; wider paths end before it
 SHARE_DOUBT = 4.0  # one over the variance of the share of relaxed rows around a half, before any comparison
 SPLIT_VARIANCE = 0.25  # t^2 of the two copies: the one that is fitted has 1 + t^2 times the variance
 POLYTOPE_ITERATIONS = 200
@@ -325,7 +326,8 @@ class _ShrunkTables:
         """Every pair as the tree of the strongest measured pairs predicts it; pairs of the tree as independent.
 
         The table of two columns in the tree follows from the tables along the path between them: multiply the
-        conditional probabilities. Columns that no path connects are independent.
+        conditional probabilities. Columns that no path connects, or only one over tables of very many cells, are
+        independent.
         """
         independent: dict[Clique, Floats] = {}
         for a, b in cliques:
@@ -343,12 +345,12 @@ class _ShrunkTables:
         # From every column along all paths.
         wanted, predicted = set(cliques), dict(independent)
         for start in self.domain.varying():
-            waiting = [(start, "", np.diag(self.tables[start,]))]
+            waiting: list[tuple[str, str, Floats | None]] = [(start, "", None)]
             while waiting:
                 here, before, joint = waiting.pop()
                 for name, conditional in neighbours[here]:
-                    if name != before:
-                        further = joint @ conditional
+                    if name != before and self.domain[start] * self.domain[name] <= MOST_PATH_CELLS:
+                        further = self.tables[start,][:, None] * conditional if joint is None else joint @ conditional
                         waiting.append((name, here, further))
                         if (start, name) in wanted and (start, name) not in edges:
                             possible = np.maximum(further, TREE_DOUBT * independent[start, name])
