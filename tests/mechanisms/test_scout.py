@@ -417,12 +417,52 @@ def test_merged_levels_are_chosen_by_noisy_numbers_alone() -> None:
     assert check_replay(lambda table: plan.release(table), TinyTable(WIDE, rows), neighbours) > 0
 
 
-def test_a_run_is_resumed_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = Scout().plan(Workload.kway(DOMAIN, 3), Budget(rho=0.01))
-    partial, _ = stopped_after(plan, 4)
-    needed = Scout().memory(plan, TABLE.schema) + 20_000
+@pytest.mark.parametrize(("table", "budget"), [(TABLE, Budget(rho=0.01)), (WIDE_TABLE, Budget(rho=0.02))])
+@pytest.mark.parametrize("stages", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("extra", [100, 200_000])
+def test_a_run_is_resumed_where_memory_is_short(
+    table: Any, budget: Budget, stages: int, extra: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Scout().plan(Workload.kway(table.domain, 3), budget)
+    partial, _ = stopped_after(plan, stages, table)
+    needed = Scout().memory(plan, table.schema) + extra
     monkeypatch.setattr(mechanism, "available_memory", lambda: math.ceil(needed / mechanism.MEMORY_SHARE))
-    assert spent_all(plan.release(TABLE, resume=partial, entropy=NotPrivateEntropy(6)), plan)
+    assert spent_all(plan.release(table, resume=partial, entropy=NotPrivateEntropy(6)), plan)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(100_000_000, 100_000_000), (100_000_000, 20_000), (60_000, 100_000_000)]
+)
+@pytest.mark.parametrize("stages", [2, 4])
+def test_a_resumed_run_bounds_errors_by_the_models_that_surveys_saw(
+    before: int, after: int, stages: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With other memory, other tables are fitted, and so the model of the first tables would be another one."""
+    plan = Scout().plan(Workload.kway(WIDE, 3), Budget(rho=0.02))
+    seen: list[dict[Clique, Any]] = []
+    survey_tables = scout.survey_tables
+
+    def watched(session: Any, tables: Any, *rest: Any, **options: Any) -> Survey:
+        seen.append(dict(tables))
+        return survey_tables(session, tables, *rest, **options)
+
+    def room(extra: int) -> None:
+        memory = math.ceil((Scout().memory(plan, WIDE_TABLE.schema) + extra) / mechanism.MEMORY_SHARE)
+        monkeypatch.setattr(mechanism, "available_memory", lambda: memory)
+
+    monkeypatch.setattr(scout, "survey_tables", watched)
+    room(before)
+    partial, _ = stopped_after(plan, stages, WIDE_TABLE)
+    room(after)
+    whole = plan.release(WIDE_TABLE, resume=partial, entropy=NotPrivateEntropy(6))
+    kept = [
+        (survey, tables) for survey, tables in zip(surveys_of(whole), seen, strict=True) if survey.moved is not None
+    ]
+    assert bool(kept) == (after >= before)
+    for survey, tables in kept:
+        assert survey.moved is not None
+        moved = [float(np.abs(tables[pair] - whole.model().counts(pair)).sum()) for pair in survey.cliques]
+        np.testing.assert_allclose(survey.moved, moved, atol=2)  # both are rounded to the grid of 2^-10
 
 
 def test_short_memory_leaves_tables_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,7 +219,7 @@ class ScoutRun:
 
         # First survey: all pairs, against independent columns. Then the tree of the largest distances.
         if pairs and not surveys and self._left():
-            survey_tables(session, self._model().many(pairs), share, name)
+            survey_tables(session, self._model(cliques=pairs).many(pairs), share, name)
         staged = bool(surveys) and self._left()
         if staged and len(surveys) == 1:
             model = self._model()
@@ -237,7 +237,7 @@ class ScoutRun:
                 self._measure(squares, self._noise_squares(model, budget), budget, "tree")
 
         # Second survey: all tables, against the model of the tree. Then everything that pays.
-        if staged and len(surveys) == 1 and self._left():
+        if staged and self.tables and len(surveys) == 1 and self._left():
             model, merging = self._model(), self._merging()
             merged = [] if merging is None else self._merged_pairs(model.total, pairs, merging)
             survey_tables(session, model.many(self.tables), share, name, merged=merged, merging=merging)
@@ -268,13 +268,16 @@ class ScoutRun:
                 kept.append(clique)
         return kept
 
-    def _model(self, tables: int | None = None, *, last: bool = False) -> LocalModel:
-        """The model of the first noisy tables, by default of all; post-processing.
+    def _model(
+        self, tables: int | None = None, cliques: Sequence[Clique] | None = None, *, last: bool = False
+    ) -> LocalModel:
+        """The model of the first noisy tables, by default of all, for some tables, by default all; post-processing.
 
         The last model takes relaxed rows and evidence from before the run. Earlier models take neither, so that a
         resumed run has the models that its surveys compared with.
         """
-        fitter = partial(self._fit, count=tables, evidence=self.session.evidence if last else (), relaxed=last)
+        evidence, listed = self.session.evidence if last else (), self.tables if cliques is None else cliques
+        fitter = partial(self._fit, count=tables, cliques=listed, evidence=evidence, relaxed=last)
         fitted: LocalModel = self.session.fit_with(fitter).value
         return fitted
 
@@ -284,10 +287,11 @@ class ScoutRun:
         measurements: Sequence[Measurement],
         *,
         count: int | None,
+        cliques: Sequence[Clique],
         evidence: Sequence[Measurement],
         **options: Any,
     ) -> Any:
-        return fit_shrunk(domain, [*evidence, *measurements[:count]], cliques=self.tables, **options)
+        return fit_shrunk(domain, [*evidence, *measurements[:count]], cliques=cliques, **options)
 
     def _signal_squares(self, model: LocalModel, survey: Survey | None) -> Floats:
         """P_s of every set: for columns the error of their noise, for tables the signal that the survey found."""
@@ -420,11 +424,15 @@ class ScoutRun:
         session.measure(queries, [budget * share / total for share in exact], note=note)
 
     def _finish(self, surveys: list[Survey]) -> None:
-        """Fit the last model, and note how far it is from those that surveys compared with."""
-        before = {survey.tables_before: self._model(survey.tables_before) for survey in surveys}
+        """Fit the last model, and note how far it is from those that surveys compared with.
+
+        Where memory is too short for a model that a resumed run compared with, its survey bounds nothing.
+        """
+        kept = {index: survey for index, survey in enumerate(surveys) if set(survey.cliques) <= set(self.tables)}
+        before = {index: self._model(survey.tables_before, survey.cliques) for index, survey in kept.items()}
         model = self._model(last=True)
-        for index, survey in enumerate(surveys):
-            first = on_grid(before[survey.tables_before].many(survey.cliques))  # as it was surveyed
+        for index, survey in kept.items():
+            first = on_grid(before[index].many(survey.cliques))  # as it was surveyed
             last = model.many(survey.cliques)
             moved = [float(np.abs(first[clique] - last[clique]).sum()) for clique in survey.cliques]
             surveys[index] = replace(survey, moved=np.array(moved))
