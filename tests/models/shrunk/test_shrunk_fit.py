@@ -420,6 +420,10 @@ def test_a_pair_follows_its_table_with_merged_levels() -> None:
     worse = Measurement.of(query, raw[::-1], DiscreteGaussian(Fraction(10_000)))
     again = fit_shrunk(domain, [*columns, worse, noisy], cliques=[("x", "y")]).value.counts(("x", "y"))
     np.testing.assert_array_equal(again, found)
+    # the pair is fitted even if no table over it is asked for
+    unasked = fit_shrunk(domain, [*columns, noisy]).value
+    assert unasked.cliques == (("x", "y"),)
+    np.testing.assert_array_equal(unasked.counts(("x", "y")), found)
 
 
 def test_a_merged_table_of_noise_alone_leaves_the_prediction() -> None:

@@ -188,7 +188,8 @@ def fit_shrunk(
     if total is None and () not in averages:
         raise DataError("residuals do not say how many rows there are; give total=, or measure a table cell by cell")
     known = checked_total(total) if total is not None else max(float(averages[()].values), SMALLEST_TOTAL)
-    asked = dict.fromkeys(domain.varying(domain.clique(clique)) for clique in (*cliques, *averages))
+    merged = merged_pairs(listed)
+    asked = dict.fromkeys(domain.varying(domain.clique(clique)) for clique in (*cliques, *averages, *merged))
     largest = [clique for clique in asked if clique]
     closed = {inner for clique in largest for k in range(1, len(clique)) for inner in combinations(clique, k)}
     position = {name: axis for axis, name in enumerate(domain)}
@@ -199,7 +200,7 @@ def fit_shrunk(
     allowed = allowed_cells(Factors(domain, every), rules) if rules and every else {}
 
     smooth = relaxed and sum(residual.values.size for residual in averages.values()) <= MOST_SMOOTHED_CELLS
-    shrunk = _ShrunkTables(domain, averages, known, allowed, seed, smooth, merged_pairs(listed))
+    shrunk = _ShrunkTables(domain, averages, known, allowed, seed, smooth, merged)
     columns, pairs = ([clique for clique in every if len(clique) == order] for order in (1, 2))
     share = shrunk.columns_and_pairs(columns, pairs, relaxed=relaxed)
     for order in range(3, 1 + max(map(len, every), default=0)):
