@@ -9,11 +9,13 @@ import pytest
 import hush
 from hush.mechanisms import AIM, MST
 from hush.mechanisms.registry import BUILT_IN
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.release.noisy_tables_record import NoisyTablesRecord
 from hush.render.labels import error_text
 from hush.report import report_html
 from hush.report.optional_sections import MOST_ROUNDS, share_text
 from hush.report.quality import card_number
+from hush.strategies.rare_levels import MergedQuery
 
 SCHEMA = hush.datasets.people_schema()
 TABLE = hush.read(hush.datasets.people(3000, seed=4), SCHEMA)
@@ -118,6 +120,16 @@ def test_tables_without_a_bound_are_said_to_have_none() -> None:
     text = report_html(release)
     assert "no bound below 200 % is known" in text
     assert "How it was made" in text
+
+
+def test_tables_with_merged_levels_are_told_from_whole_ones(read_page: Any) -> None:
+    release = hush.plan(PAIRS, hush.Budget(rho=0.02), mechanism="scout").release(TABLE, entropy=NotPrivateEntropy(1))
+    merged = [table for table in release.noisy_tables if isinstance(table.asked, MergedQuery)]
+    assert merged
+    rows = rows_of(read_page(report_html(release)), "tablecellsstandard deviation")[1:]
+    assert sum(" with merged levels" in row for row in rows) == len(merged)
+    for table in merged:
+        assert f"{' × '.join(table.clique)} with merged levels{table.values.size}{error_text(table.stddev)}" in rows
 
 
 def test_shares_are_rounded_up_and_unknown_ones_are_words() -> None:

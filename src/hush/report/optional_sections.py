@@ -26,6 +26,7 @@ from hush.report.count_charts import STANDING_HEIGHT
 from hush.report.level_groups import CONFIDENCE_LEVEL, level_label
 from hush.schema import Boolean, Column
 from hush.schema.column import MISSING_LABEL, Value
+from hush.strategies.rare_levels import MergedQuery
 
 if TYPE_CHECKING:
     from hush.core.arrays import Floats
@@ -346,7 +347,12 @@ def rounds_section(release: Release) -> Markup:
             intro += " It chose the tables below at random, guided by the data. One budget paid for choices and noise."
     heads = ("table", "cells", "standard deviation of the noise")
     rows = [
-        (table_name(noisy.clique), f"{noisy.values.size:,}", error_text(noisy.stddev)) for noisy in first[:MOST_ROUNDS]
+        (
+            Markup(table_name(noisy.clique) + " with merged levels" * isinstance(noisy.asked, MergedQuery)),
+            f"{noisy.values.size:,}",
+            error_text(noisy.stddev),
+        )
+        for noisy in first[:MOST_ROUNDS]
     ]
     caption = f"The first {MOST_ROUNDS} of {counted(len(first), 'table')}." if len(first) > MOST_ROUNDS else ""
     began = page_table(heads, rows, numbers=(1, 2), caption=caption)
