@@ -27,6 +27,10 @@ def browse(folder: Path, page: Path, *options: str) -> subprocess.CompletedProce
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
 
 
+class PageLeft(AssertionError):
+    """The page went away while a script was about to run in it."""
+
+
 class Browser:
     """A Chromium that tests drive through the DevTools protocol, over a pipe: one page, real clicks and keys.
 
@@ -67,7 +71,8 @@ class Browser:
             found = self._message()
             if found.get("id") == self._number:
                 if "error" in found:
-                    raise AssertionError(f"{method}: {found['error']}")
+                    left = "navigated" in found["error"].get("message", "")
+                    raise (PageLeft if left else AssertionError)(f"{method}: {found['error']}")
                 result: dict[str, Any] = found["result"]
                 return result
 
@@ -114,9 +119,10 @@ class Browser:
         """Wait until an expression is true; pages may change in between."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            found = self.call("Runtime.evaluate", expression=f"Boolean({condition})", returnByValue=True)
-            if found.get("result", {}).get("value"):
-                return
+            with contextlib.suppress(PageLeft):
+                found = self.call("Runtime.evaluate", expression=f"Boolean({condition})", returnByValue=True)
+                if found.get("result", {}).get("value"):
+                    return
             time.sleep(0.03)
         raise AssertionError(f"never true: {condition}; the page says {self.run('document.body.innerText')[:1000]}")
 
