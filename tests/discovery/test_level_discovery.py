@@ -157,7 +157,7 @@ def test_ids_offered_as_categories_are_explained() -> None:
     assert "no value is common enough to be shown (values of at least" in found.provenance.note
     assert "if the column holds ids, names or free text, leave it out" in found.provenance.note
     mostly = pa.concat_tables([ids, rows_of({"n/a": 900})])
-    note = discover_levels(step_of(mostly), open_column()).provenance.note
+    note = discover_levels(step_of(mostly, entropy=NotPrivateEntropy(1)), open_column()).provenance.note
     assert "1 value found" in note
     assert re.search("about 8[3-7]% of the rows hold other values; if the column holds ids", note)
     # a release takes the schema in which nothing was found
@@ -166,13 +166,17 @@ def test_ids_offered_as_categories_are_explained() -> None:
 
 
 def test_notes_say_what_is_missed_in_rows_or_units() -> None:
-    whole = discover_levels(step_of(rows_of({"a": 3000, "b": 2000})), open_column()).provenance
+    whole = discover_levels(
+        step_of(rows_of({"a": 3000, "b": 2000}), entropy=NotPrivateEntropy(1)), open_column()
+    ).provenance
     stated = f"2 values found; values of at least {whole.found_from} rows are found; nearly all rows hold one of them"
     assert whole.note == stated
-    listed = discover_levels(step_of(CITIES), PLAIN).provenance.note
+    listed = discover_levels(step_of(CITIES, entropy=NotPrivateEntropy(1)), PLAIN).provenance.note
     assert re.search("about 1[4-7]% of the rows apart from those with listed values hold other values$", listed)
     people = pa.table({"id": np.repeat(np.arange(2000), 2), "v": ["a", "b"] * 2000})
-    note = discover_levels(step_of(people, Unit(column="id", max_rows=4)), open_column()).provenance.note
+    note = discover_levels(
+        step_of(people, Unit(column="id", max_rows=4), entropy=NotPrivateEntropy(1)), open_column()
+    ).provenance.note
     assert (
         "units are found, with at most 2 values of each unit counted; nearly all values counted are among them" in note
     )
