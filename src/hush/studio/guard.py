@@ -17,6 +17,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
+from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
@@ -74,15 +75,15 @@ class Guard:
         headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
         refusal = self._refusal(headers, method, path)
         if refusal is not None:
-            await refusal(scope, receive, _with_headers(send))
+            await refusal(scope, receive, with_headers(send, SECURITY_HEADERS))
         elif path == "/enter" and method == "POST":
             response = await self._enter(receive)
-            await response(scope, receive, _with_headers(send))
+            await response(scope, receive, with_headers(send, SECURITY_HEADERS))
         elif path in PUBLIC_PATHS or self._entered(headers):
-            await self._bounded(scope, receive, _with_headers(send))
+            await self._bounded(scope, receive, with_headers(send, SECURITY_HEADERS))
         else:
             status = 200 if path == "/" else 403
-            await HTMLResponse(enter_page(), status_code=status)(scope, receive, _with_headers(send))
+            await HTMLResponse(enter_page(), status_code=status)(scope, receive, with_headers(send, SECURITY_HEADERS))
 
     def _refusal(self, headers: Headers, method: str, path: str) -> Response | None:
         """Why a request cannot come from the page itself; None if it can."""
@@ -167,13 +168,13 @@ class Guard:
                 await too_large(scope, receive, send)
 
 
-def _with_headers(send: Send) -> Send:
-    """Add the security headers to a response, unless it has stricter ones of its own."""
+def with_headers(send: Send, added: Mapping[str, str]) -> Send:
+    """Add headers to a response, unless it has them already."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in SECURITY_HEADERS.items():
+            for name, value in added.items():
                 headers.setdefault(name, value)
         await send(message)
 

@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -26,7 +25,7 @@ from hush.core.errors import HushError, SizeError
 from hush.schema import Schema
 from hush.sql.quoting import bracketed, tokens_of
 from hush.studio.explore import LONGEST_QUERY
-from hush.studio.guard import POLICY
+from hush.studio.guard import POLICY, with_headers
 
 MOST_VISITORS = 10_000  # whose requests are counted; the visitor who came longest ago is forgotten first
 BURST_SECONDS = 10.0  # requests that a visitor may send at once, as seconds of the rate
@@ -258,7 +257,7 @@ class Bounds:
             return
         refusal = self._refusal(scope)
         if refusal is not None:
-            await refusal(scope, receive, _marked(send))
+            await refusal(scope, receive, with_headers(send, PUBLIC_HEADERS))
             return
         read = 0
 
@@ -270,7 +269,7 @@ class Bounds:
                 raise SizeError(f"a body may have at most {MOST_BODY_BYTES:,} bytes; shorten the query")
             return message
 
-        await self._app(scope, counted_receive, _marked(send))
+        await self._app(scope, counted_receive, with_headers(send, PUBLIC_HEADERS))
 
     def _refusal(self, scope: Scope) -> Response | None:
         if not self._rate.allows(visitor_of(scope)):
@@ -281,19 +280,6 @@ class Bounds:
         if not length.isdigit() or int(length) > MOST_BODY_BYTES:
             return problem(413, f"a body may have at most {MOST_BODY_BYTES:,} bytes; shorten the query")
         return None
-
-
-def _marked(send: Send) -> Send:
-    """Add the security headers to an answer."""
-
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in PUBLIC_HEADERS.items():
-                headers.setdefault(name, value)
-        await send(message)
-
-    return sending
 
 
 def visitor_of(scope: Scope) -> str:
