@@ -108,7 +108,6 @@ def test_neighbouring_levels_are_merged_into_groups_of_about_equally_many_rows()
     random = np.random.Generator(np.random.PCG64(0))
     counts = random.gamma(0.5, 100.0, size=40) - 20.0  # noisy counts may be negative
     merging = merge_neighbours({"x": counts, "few": counts[:6]}, 6)
-    assert merging is not None
     assert set(merging.codes) == {"x"}
     codes = merging.codes["x"]
     assert (np.diff(codes) >= 0).all()
@@ -121,11 +120,10 @@ def test_neighbouring_levels_are_merged_into_groups_of_about_equally_many_rows()
 @pytest.mark.parametrize("place", range(10))
 def test_a_level_with_all_rows_stands_alone(place: int) -> None:
     merging = merge_neighbours({"x": 50.0 * np.eye(10)[place]}, 3)
-    assert merging is not None
     assert (merging.codes["x"] == merging.codes["x"][place]).sum() == 1
     assert merging.codes["x"].max() == 1 + (0 < place < 9)
 
 
 @pytest.mark.parametrize("counts", [np.zeros(10), -np.ones(10)])
 def test_columns_without_rows_keep_their_levels(counts: Floats) -> None:
-    assert merge_neighbours({"x": counts}, 6) is None
+    assert merge_neighbours({"x": counts}, 6).codes == {}

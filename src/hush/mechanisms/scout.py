@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any, ClassVar, cast
 
@@ -238,18 +238,17 @@ class ScoutRun:
 
         # Second survey: all tables, against the model of the tree. Then everything that pays.
         if staged and self.tables and len(surveys) == 1 and self._left():
-            model, merging = self._model(), self._merging()
-            merged = [] if merging is None else self._merged_pairs(model.total, pairs, merging)
-            survey_tables(session, model.many(self.tables), share, name, merged=merged, merging=merging)
+            model = self._model()
+            merged = self._merged_pairs(model.total, pairs)
+            survey_tables(session, model.many(self.tables), share, name, merged=merged, merging=self._merging)
         if self._left():
             model = self._model()
             squares = self._signal_squares(model, surveys[-1] if surveys else None)
             noise = self._noise_squares(model, session.remaining)
-            merging = self._merging() if surveys and surveys[-1].merged else None
-            if merging is None:
-                self._measure(squares, noise, session.remaining, "last stage")
+            if surveys and surveys[-1].merged:
+                self._measure_merged(model, surveys[-1], squares, noise)
             else:
-                self._measure_merged(model, surveys[-1], merging, squares, noise)
+                self._measure(squares, noise, session.remaining, "last stage")
         self._finish(surveys)
 
     def _left(self) -> bool:
@@ -269,15 +268,15 @@ class ScoutRun:
         return kept
 
     def _model(
-        self, tables: int | None = None, cliques: Sequence[Clique] | None = None, *, last: bool = False
+        self, first: int | None = None, cliques: Sequence[Clique] | None = None, *, last: bool = False
     ) -> LocalModel:
-        """The model of the first noisy tables, by default of all, for some tables, by default all; post-processing.
+        """A model of `cliques`, fitted to the `first` noisy tables; by default of all tables, fitted to all.
 
         The last model takes relaxed rows and evidence from before the run. Earlier models take neither, so that a
         resumed run has the models that its surveys compared with.
         """
         evidence, listed = self.session.evidence if last else (), self.tables if cliques is None else cliques
-        fitter = partial(self._fit, count=tables, cliques=listed, evidence=evidence, relaxed=last)
+        fitter = partial(self._fit, count=first, cliques=listed, evidence=evidence, relaxed=last)
         fitted: LocalModel = self.session.fit_with(fitter).value
         return fitted
 
@@ -350,8 +349,9 @@ class ScoutRun:
             pooled = np.array([POOLED_EVIDENCE if len(clique) > 1 else 1.0 for clique in self.sets])
             self._measure(squares * pooled, noise, self.session.remaining, "all at once")
 
-    def _merging(self) -> Merging | None:
-        """Which levels pairs may be measured with, by the first noisy columns alone."""
+    @cached_property
+    def _merging(self) -> Merging:
+        """Which levels pairs may be merged to, by the first noisy columns alone; the same in a resumed run."""
         first: dict[Clique, Measurement] = {}
         for table in self.session.noisy_tables:
             if len(table.clique) == 1 and table.query is None:
@@ -359,10 +359,10 @@ class ScoutRun:
         model = fit_shrunk(self.session.domain, first.values(), relaxed=False).value
         return merge_neighbours({name: model.counts((name,)) for (name,) in first}, MERGED_LEVELS)
 
-    def _merged_pairs(self, rows: float, pairs: Sequence[Clique], merging: Merging) -> list[Clique]:
+    def _merged_pairs(self, rows: float, pairs: Sequence[Clique]) -> list[Clique]:
         """The pairs that merging makes much smaller; none if a survey of them would show noise alone."""
         domain = self.session.domain
-        sizes = {pair: math.prod(merging.sizes(pair, domain.sizes(pair))) for pair in pairs}
+        sizes = {pair: math.prod(self._merging.sizes(pair, domain.sizes(pair))) for pair in pairs}
         merged = [pair for pair in pairs if sizes[pair] <= LARGEST_MERGED * domain.size(pair)]
         noise = self._survey_noise(len(self.tables) + len(merged))
         return merged if typical_signal(2) * rows > CLEAR_OF_NOISE * noise else []
@@ -373,9 +373,7 @@ class ScoutRun:
         law = cast("DiscreteGaussian", self.session.law(share * self.session.limit, survey_norms(distances)))
         return math.sqrt(law.variance_parameter)
 
-    def _measure_merged(
-        self, model: LocalModel, survey: Survey, merging: Merging, squares: Floats, noise: Floats
-    ) -> None:
+    def _measure_merged(self, model: LocalModel, survey: Survey, squares: Floats, noise: Floats) -> None:
         """Measure the sets and the pairs with merged levels that are worth it, with all that is left.
 
         A pair's signal is that of its merged table and, unrelated to it, that within merged cells.
@@ -384,7 +382,7 @@ class ScoutRun:
         position = {clique: index for index, clique in enumerate(self.sets)}
         kept = [index for index, pair in enumerate(survey.merged) if pair in position]
         pairs = [survey.merged[index] for index in kept]
-        tables = [merging.table(pair, model.counts(pair)) for pair in pairs]
+        tables = [self._merging.table(pair, model.counts(pair)) for pair in pairs]
         # Errors of columns lie within merged levels, too: noise of n levels in k groups adds up to k/n of its square.
         others = [
             sum(squares[position[name,]] * k / domain[name] for name, k in zip(pair, table.shape, strict=True))
@@ -401,7 +399,7 @@ class ScoutRun:
             np.concatenate([noise, (MEAN_ABSOLUTE * cells) ** 2 * self.unit / float(session.remaining)]),
             session.remaining,
             "last stage",
-            [MergedQuery(pair, domain.sizes(pair), merging) for pair in pairs],
+            [MergedQuery(pair, domain.sizes(pair), self._merging) for pair in pairs],
         )
 
     def _measure(

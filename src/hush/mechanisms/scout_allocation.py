@@ -113,7 +113,7 @@ class Incidence:
         return cls(np.array(tables, np.int64), np.array(inside, np.int64), np.array(list(asked.values()), np.float64))
 
     def joined(self, other: Incidence, sets: int) -> Incidence:
-        """The incidence of so many sets of this one, followed by the sets of another, in the same asked tables."""
+        """The `sets` sets of this incidence, followed by those of another; both are about the same asked tables."""
         tables, inside = np.concatenate([self.tables, other.tables]), np.concatenate([self.sets, other.sets + sets])
         return Incidence(tables, inside, self.weights)
 

@@ -23,6 +23,7 @@ from hush.privacy.sensitivity import Neighbours, Sensitivity, sensitivity
 from hush.release.survey_record import Survey, SurveyRecord, survey_norms
 from hush.strategies.rare_levels import Merging
 
+UNMERGED = Merging({})
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 
 
@@ -41,7 +42,7 @@ class TableDistances(DeclaredStatistic):
 
     tables: Mapping[Clique, Floats]  # M_r(p) of every table, as `on_grid` rounds them
     merged: Mapping[Clique, Floats] = field(default_factory=dict)  # the same of tables with merged levels
-    merging: Merging | None = None
+    merging: Merging = UNMERGED
     largest_factor: ClassVar[int] = 1 << 9  # the gate refuses more than 2^52 rows
 
     def __post_init__(self) -> None:
@@ -62,9 +63,8 @@ class TableDistances(DeclaredStatistic):
 
     def answer(self, counts: Counts) -> Integers:
         distances = np.zeros(len(self.tables) + len(self.merged), dtype=np.int64)
-        merging = self.merging or Merging({})
         asked = [(clique, counts[clique], table) for clique, table in self.tables.items()]
-        asked += [(clique, merging.table(clique, counts[clique]), table) for clique, table in self.merged.items()]
+        asked += [(clique, self.merging.table(clique, counts[clique]), table) for clique, table in self.merged.items()]
         for index, (clique, exact, table) in enumerate(asked):
             if exact.shape != table.shape:  # a table that is broadcast would count a row several times
                 raise WorkloadError(f"the model's table over {clique!r} has another shape than the counts")
@@ -79,7 +79,7 @@ def survey_tables(
     name: str,
     *,
     merged: Sequence[Clique] = (),
-    merging: Merging | None = None,
+    merging: Merging = UNMERGED,
 ) -> Survey:
     """Noisy distances of tables from those of a model, at a share of the budget; kept in the session's record.
 
@@ -90,7 +90,7 @@ def survey_tables(
     record = session.record
     if not isinstance(record, SurveyRecord):
         raise WorkloadError(f"{name} keeps surveys, and {type(record).__name__} cannot hold them")
-    sums = {} if merging is None else {clique: merging.table(clique, tables[clique]) for clique in merged}
+    sums = {clique: merging.table(clique, tables[clique]) for clique in merged}
     asked = TableDistances(on_grid(tables), on_grid(sums), merging)
     (answer,) = session.ask([(asked, share)], note=f"{name}: survey of {len(tables) + len(sums):,} tables")
     distances, rest = np.split(answer.raw, [len(tables)])

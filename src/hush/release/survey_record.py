@@ -37,9 +37,8 @@ def survey_norms(count: int) -> RowNorms:
 class Survey:
     """Noisy L1 distances of tables from those of a public model, all with one law of noise; public.
 
-    `merged` are tables that were surveyed with merged levels, too. The model was fitted to the first `tables_before`
-    noisy tables. `moved` are the distances of its tables from those
-    of the last model, once that is fitted.
+    The model was fitted to the first `tables_before` noisy tables. `moved` are the distances of its tables from those
+    of the last model, once that is fitted. `merged` are tables that were surveyed with merged levels, too.
     """
 
     cliques: tuple[Clique, ...]

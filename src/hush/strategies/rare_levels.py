@@ -110,10 +110,11 @@ def merge_rare(columns: Iterable[tuple[str, np.ndarray[Any, Any], float]], most:
     return Merging(codes) if codes else None
 
 
-def merge_neighbours(columns: Mapping[str, np.ndarray[Any, Any]], most: int) -> Merging | None:
-    """The merging of neighbouring levels into at most `most`, with about equally many rows each; None if all fit.
+def merge_neighbours(columns: Mapping[str, np.ndarray[Any, Any]], most: int) -> Merging:
+    """The merging of neighbouring levels into at most `most` groups with about equally many rows each.
 
-    `columns` are the estimated counts of each column, and `most` is at least 3. A column without rows keeps its levels.
+    `columns` are the estimated counts of each column, and `most` is at least 3. A column without rows, or with at most
+    so many levels, keeps its levels.
 
     Privacy: post-processing of noisy counts.
 
@@ -127,4 +128,4 @@ def merge_neighbours(columns: Mapping[str, np.ndarray[Any, Any]], most: int) -> 
             middles = (np.cumsum(held) - held / 2) / held.sum()
             groups = np.minimum(most * middles, most - 1).astype(np.int64)
             codes[name] = np.unique(groups, return_inverse=True)[1].astype(np.int64)
-    return Merging(codes) if codes else None
+    return Merging(codes)

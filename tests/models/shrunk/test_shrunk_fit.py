@@ -461,3 +461,10 @@ def test_a_path_over_two_very_wide_columns_ends_before_it() -> None:
     noisy = [Measurement(("x", "y"), table, 0.01), Measurement(("y", "w"), table.T, 0.01)]
     model = fit_shrunk(domain, noisy, relaxed=False).value
     np.testing.assert_allclose(model.counts(("x", "y")).sum(), 3.6e5, rtol=0.01)
+
+
+def test_merged_tables_that_are_no_pairs_are_refused() -> None:
+    query = MergedQuery(("x",), (12,), Merging({"x": np.arange(12) // 3}))
+    column = Measurement.of(query, np.full(4, 300), DiscreteGaussian(Fraction(9)))
+    with pytest.raises(WorkloadError, match="leave the measurement out"):
+        fit_shrunk(Domain({"x": 12}), [column], total=1200.0)

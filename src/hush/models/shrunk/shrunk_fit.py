@@ -87,8 +87,8 @@ def residual_averages(domain: Domain, measurements: Iterable[Measurement]) -> di
     """The best linear unbiased estimate of every residual, from tables and residuals that were measured.
 
     A table with noise of variance s^2 per cell holds the residual of each of its subsets A with the variance s^2 times
-    the cells summed over; see `strategies.residual_strategy`. Tables with merged levels are left out, and other queries
-    are refused. Cliques are in domain order, without columns of a single level.
+    the cells summed over; see `strategies.residual_strategy`. Pairs with merged levels are left to `merged_pairs`, and
+    other queries are refused. Cliques are in domain order, without columns of a single level.
 
     >>> domain = Domain({"a": 2, "b": 2})
     >>> averages = residual_averages(domain, [Measurement(("a", "b"), [[4.0, 0.0], [0.0, 4.0]], 1.0)])
@@ -97,7 +97,7 @@ def residual_averages(domain: Domain, measurements: Iterable[Measurement]) -> di
     """
     sums: dict[Clique, Floats] = {}
     precisions: dict[Clique, float] = {}
-    listed = [measurement for measurement in measurements if not isinstance(measurement.asked, MergedQuery)]
+    listed = [measurement for measurement in measurements if not _is_merged_pair(measurement)]
     for measurement, table in zip(listed, placed(domain, listed), strict=True):
         residual = is_residual(measurement.asked)
         clique = domain.varying(table.clique)
@@ -127,15 +127,16 @@ def centred(table: Floats) -> Floats:
 
 
 def merged_pairs(measurements: Iterable[Measurement]) -> dict[Clique, Measurement]:
-    """The pairs that were measured with merged levels; of several measurements of a pair, the one with least noise."""
-    found: dict[Clique, Measurement] = {}
-    for measurement in sorted(measurements, key=lambda measurement: -measurement.variance):
-        query = measurement.asked
-        if not isinstance(query, MergedQuery) or len(query.clique) != 2:
-            continue
-        if min(query.merging.sizes(query.clique, query.sizes)) > 1:
-            found[query.clique] = measurement
-    return found
+    """The pairs that were measured with merged levels; of several measurements of a pair, the one with least noise.
+
+    A pair of which one column is merged to a single level says nothing of the pair.
+    """
+    noisiest_first = sorted(filter(_is_merged_pair, measurements), key=lambda measurement: -measurement.variance)
+    return {pair.clique: pair for pair in noisiest_first if min(np.shape(pair.values)) > 1}
+
+
+def _is_merged_pair(measurement: Measurement) -> bool:
+    return isinstance(measurement.asked, MergedQuery) and len(measurement.clique) == 2
 
 
 def neighbour_means(noisy: Floats, reach: int, variance: float) -> Floats:
